@@ -10,7 +10,6 @@ from typing import Any
 from spark_queue.cli.words import plain
 from spark_queue.clock import SystemClock
 from spark_queue.columns import kinds
-from spark_queue.log.schema import user_names
 from spark_queue.queue_views import store_of, views_of
 from spark_queue.report import following
 from spark_queue.report.condition import Condition, judge_condition, kept_back
@@ -78,9 +77,7 @@ def fair_keys(queue: Any) -> list[str] | None:
 
 def columns(queue: Any) -> str:
     """Return the user's columns as DDL."""
-    store = store_of(queue)
-    users = set(user_names(store.columns()))
-    found = [field for field in kinds.read(store.queue.schema()) if field.name in users]
+    found = kinds.read_users(store_of(queue).queue.schema())
     return ", ".join(f"{field.name} {field.kind.simple}" for field in found)
 
 

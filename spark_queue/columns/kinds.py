@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, did_you_mean
-from spark_queue.log.schema import INPUTS
+from spark_queue.log.schema import INPUTS, user_names
 
 #: How many bytes every value of a type counts, where that is the same for all.
 WIDTHS = {
@@ -98,6 +99,13 @@ def from_json(schema: Mapping[str, Any]) -> tuple[Field, ...]:
 def read(schema: str) -> tuple[Field, ...]:
     """Read columns from the JSON of a schema, as text."""
     return from_json(json.loads(schema))
+
+
+@lru_cache(maxsize=64)
+def read_users(schema: str) -> tuple[Field, ...]:
+    """Read the user's columns among all of an item log; the schema as for :func:`read`."""
+    users = user_names(schema)
+    return tuple(field for field in read(schema) if field.name in users)
 
 
 def to_json(fields: Sequence[Field]) -> dict[str, Any]:

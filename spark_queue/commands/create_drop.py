@@ -20,7 +20,7 @@ from spark_queue.log.disk import removal, write_lock
 from spark_queue.log.disk.fsync import make_directory
 from spark_queue.log.heads import QueueHead, StatusHead, following
 from spark_queue.log.log_columns import fields_of, json_of
-from spark_queue.log.schema import QUEUE_COLUMNS, STATUS_COLUMNS, user_names
+from spark_queue.log.schema import QUEUE_COLUMNS, STATUS_COLUMNS
 from spark_queue.log.settings import Settings
 from spark_queue.state import existence
 from spark_queue.state.commit_step import commit_status, require_not_held
@@ -78,18 +78,12 @@ def is_made(store: Store, columns: Sequence[Mapping[str, Any]], config: QueueCon
         found = store.settings(existence.require_exists(store)).config
     except QueueNotFoundError:
         return False
-    wanted = kinds.from_json({"fields": columns})
-    differences = [*_settings_differ(found, config), *_columns_differ(_columns(store), wanted)]
+    there, wanted = kinds.read_users(store.queue.schema()), kinds.from_json({"fields": columns})
+    differences = [*_settings_differ(found, config), *_columns_differ(there, wanted)]
     if differences:
         ways = "open it, create it with what it has, or use another name"
         raise QueueExistsError(store.name, f"it exists, and {'; '.join(differences)}: {ways}")
     return True
-
-
-def _columns(store: Store) -> list[kinds.Field]:
-    schema = store.queue.schema()
-    users = user_names(schema)
-    return [field for field in kinds.read(schema) if field.name in users]
 
 
 def _settings_differ(found: QueueConfig, wanted: QueueConfig) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -28,7 +27,6 @@ from spark_queue.log.schema import (
     TRACE,
     carries_traces,
     require_inputs,
-    user_names,
 )
 from spark_queue.results import RepeatedBatch
 from spark_queue.sql.decisions import GivenRows
@@ -172,14 +170,7 @@ def user_columns(at: Snapshot) -> tuple[Field, ...]:
     store = at.store
     if at.item_log is None and (at.is_local or not store.queue.is_followed()):
         raise SparkNeededError(f"to enqueue into {store.name!r}", store.queue.why_spark())
-    return _fields(at.columns)
-
-
-@lru_cache(maxsize=64)
-def _fields(columns: str) -> tuple[Field, ...]:
-    """Return the user's columns among all."""
-    users = user_names(columns)
-    return tuple(field for field in kinds.read(columns) if field.name in users)
+    return kinds.read_users(at.columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,6 @@ from spark_queue.log.schema import (
     foreign_names,
     format_of,
     later_than,
-    user_names,
 )
 from spark_queue.log.step_events import LogName
 from spark_queue.results import Upgraded
@@ -97,9 +96,7 @@ def upgrade(store: Store, *, dry_run: bool = False) -> Upgraded:
     """
     first = store.of_reader(0)
     settings = first.settings(first.status_head())
-    names = user_names(store.columns())
-    users = [field for field in kinds.read(store.columns()) if field.name in names]
-    key_rules.require_same_texts(store.name, settings, users)
+    key_rules.require_same_texts(store.name, settings, kinds.read_users(store.columns()))
     require_not_held(store, store.queue_head())
     was = oldest_format(store, [log.settings(log.status_head()).format for log in _logs(first)])
     if dry_run:

@@ -88,8 +88,7 @@ def user_fields(store: Store) -> list[kinds.Field]:
     SparkNeededError
         When only Spark reads the logs.
     """
-    users = set(user_names(store.columns()))
-    return [one for one in kinds.read(log_of(store, "queue").schema()) if one.name in users]
+    return [*kinds.read_users(log_of(store, "queue").schema())]
 
 
 def rows_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib import import_module
@@ -80,9 +80,7 @@ class JournalTables:
     def entries(self, first: int, last: int) -> list[Entry[Any]]:
         """Return the items from an id to another, in any order."""
         names = (*ENTRY_COLUMNS, *self._names)
-        found = rows_of(
-            self._store, "queue", names, lambda file: file.may_have("_seq", first, last)
-        )
+        found = self._rows(names, lambda file: file.may_have("_seq", first, last))
         found = found.filter(_between(found["_seq"], first, last))
         counted = sizes_of(found, self._columns).to_pylist()
         return list(map(self._entry, found.to_pylist(), counted))
@@ -91,16 +89,14 @@ class JournalTables:
         """Return the lowest id of an item from one on; ``None`` where there is none."""
         lowest = (file.ranges.get("_seq", (-math.inf,))[0] for file in self._files())
         nearest = min((seq for seq in lowest if seq >= first), default=math.inf)
-        seqs = rows_of(
-            self._store, "queue", ("_seq",), lambda file: file.may_have("_seq", first, nearest)
-        )["_seq"]
+        seqs = self._rows(("_seq",), lambda file: file.may_have("_seq", first, nearest))["_seq"]
         found: int | None = pc.min(seqs.filter(pc.greater_equal(seqs, first))).as_py()
         return found
 
     def generations(self) -> list[tuple[int, int]]:
         """Return the first id of each generation, and its number."""
         firsts = [(file.gen, *file.ranges["_seq"]) for file in self._files() if file.ranges]
-        others = rows_of(self._store, "queue", ("_gen", "_seq"), lambda file: not file.ranges)
+        others = self._rows(("_gen", "_seq"), lambda file: not file.ranges)
         known = pa.table({"_gen": [it[0] for it in firsts], "_seq": [it[1] for it in firsts]})
         known = known.cast(pa.schema([("_gen", pa.int32()), ("_seq", pa.int64())]))
         whole = pa.concat_tables([known, others.select(["_gen", "_seq"])])
@@ -109,8 +105,7 @@ class JournalTables:
 
     def origins(self, passed: int) -> dict[str, int]:
         """Return the items behind an id that replace another, by the name of that one."""
-        names = ("_body", "_seq")
-        found = rows_of(self._store, "queue", names, lambda file: file.may_have("_seq", passed + 1))
+        found = self._rows(("_body", "_seq"), lambda file: file.may_have("_seq", passed + 1))
         found = found.filter(
             pc.and_(pc.greater(found["_seq"], passed), pc.is_valid(found["_body"]))
         )
@@ -122,20 +117,14 @@ class JournalTables:
         following = self.next_id(seq + 1)
         if following is None:
             return self._store.queue_head().step
-        found = rows_of(
-            self._store,
-            "queue",
-            ("_seq", "_step"),
-            lambda file: file.may_have("_seq", following, following),
-        )
+        names = ("_seq", "_step")
+        found = self._rows(names, lambda file: file.may_have("_seq", following, following))
         step: int = found.filter(pc.equal(found["_seq"], following))["_step"][0].as_py()
         return step - 1
 
     def ids_after(self, step: int, last: int) -> list[int]:
         """Return the ids up to one whose steps are later than a given step."""
-        found = rows_of(
-            self._store,
-            "queue",
+        found = self._rows(
             ("_seq", "_step"),
             lambda file: file.may_have("_step", step + 1) and file.may_have("_seq", most=last),
         )
@@ -182,6 +171,9 @@ class JournalTables:
             by = rewriter.REWRITER
             archive = archive_to and by.open_archive(self._store, archive_to)
             purge_items.drop_generations(self._store, retention, by, archive or None)
+
+    def _rows(self, names: Sequence[str], may_have: Callable[[LogFile], bool]) -> pa.Table:
+        return rows_of(self._store, "queue", names, may_have)
 
     def _files(self) -> list[LogFile]:
         return [file for file in log_of(self._store, "queue").files() if file.gen >= 0]

@@ -13,9 +13,9 @@ from pyspark.sql.conversion import LocalDataToArrowConversion
 from pyspark.sql.pandas.types import to_arrow_schema  # noqa: TID251 - this is the one place
 
 from spark_queue.log.delta import table_properties
-from spark_queue.log.heads import Head, to_json
+from spark_queue.log.heads import Head, step_rows
 from spark_queue.log.log_columns import Columns
-from spark_queue.log.schema import HEAD, META_LANE, foreign_names, is_item_log, later_of
+from spark_queue.log.schema import foreign_names, is_item_log, later_of
 
 _TYPES: dict[str, T.DataType] = {
     "boolean": T.BooleanType(),
@@ -192,14 +192,7 @@ _OF_HEADS = pa.schema(
 
 def with_head(rows: pa.Table | None, head: Head) -> pa.Table:
     """Return the rows of a step with the row of its head, whose other columns are null."""
-    line = pa.Table.from_pylist(
-        [{"_gen": META_LANE, "_step": head.step, "_kind": HEAD, "_body": to_json(head)}],
-        schema=_OF_HEADS,
-    )
-    if rows is None:
-        return line
-    step = pa.repeat(pa.scalar(head.step, pa.int64()), rows.num_rows)
-    others = [name for name in rows.column_names if name != "_step"]
-    rows = rows.select(others).append_column("_step", step)
-    whole = pa.concat_tables([rows, line], promote_options="default")
-    return whole.cast(pa.schema([field.with_nullable(True) for field in whole.schema]))
+    given = [] if rows is None else [field.with_nullable(True) for field in rows.schema]
+    names = {field.name for field in given}
+    lacking = (field for field in _OF_HEADS if field.name not in names)
+    return step_rows(pa.schema([*given, *lacking]), head, rows)
