@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
@@ -273,8 +273,17 @@ def queue_head(text: str) -> QueueHead:
     UnknownHeadError
         When it has more in it than is known, or less.
     """
+    return _read(text, _queue_head)
+
+
+def status_head(text: str) -> StatusHead:
+    """Read the head row of a status step; the errors are those of :func:`queue_head`."""
+    return _read(text, _status_head)
+
+
+def _read(text: str, head_of: Callable[[dict[str, Any]], _Head]) -> _Head:
     try:
-        return _queue_head(json.loads(text))
+        return head_of(json.loads(text))
     except (TypeError, LookupError, ValueError) as exc:
         raise UnknownHeadError(str(exc)) from exc
 
@@ -288,14 +297,6 @@ def _queue_head(plain: dict[str, Any]) -> QueueHead:
     hold = Hold(**plain.pop("hold"))
     streams = {source: Mark.of(mark) for source, mark in plain.pop("streams").items()}
     return QueueHead(**plain, tops=tops, readers=readers, hold=hold, streams=streams)
-
-
-def status_head(text: str) -> StatusHead:
-    """Read the head row of a status step; the errors are those of :func:`queue_head`."""
-    try:
-        return _status_head(json.loads(text))
-    except (TypeError, LookupError, ValueError) as exc:
-        raise UnknownHeadError(str(exc)) from exc
 
 
 def _status_head(plain: dict[str, Any]) -> StatusHead:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -22,7 +22,13 @@ from spark_queue.sql.look import newest_rows
 from spark_queue.sql.operating import release_claimed
 from spark_queue.state import spark_frames
 from spark_queue.state.store import Store
-from spark_queue.stores.journal_tables import ENTRY_COLUMNS, JournalTables, Touched, by_column
+from spark_queue.stores.journal_tables import (
+    ENTRY_COLUMNS,
+    JournalTables,
+    Touched,
+    by_column,
+    entry_of,
+)
 from spark_queue.stores.ownership import GivenBack
 from spark_queue.upkeep.purge_items import drop_generations
 from spark_queue.upkeep.spark_upkeep import REWRITER
@@ -51,7 +57,8 @@ class SparkTables(JournalTables):
         size = bytes_of(self._schema).alias("_size")
         found = self._items().where(F.col("_seq").between(first, last))
         found = found.select(*ENTRY_COLUMNS, size, F.struct(*self._schema.names).alias("_item"))
-        return [self._entry_of(row) for row in spark_types.rows_of(found)]
+        rows = spark_types.rows_of(found)
+        return [entry_of(row, row["_item"], row["_size"]) for row in rows]
 
     @override
     def next_id(self, first: int) -> int | None:
@@ -112,18 +119,6 @@ class SparkTables(JournalTables):
 
     def _items(self) -> DataFrame:
         return self._store.queue.read().where(F.col("_kind") == ITEM)
-
-    def _entry_of(self, row: Mapping[str, Any]) -> Entry[Any]:
-        found = row["_item"]
-        return Entry(
-            id=row["_seq"],
-            item=found if len(found) > 1 else found[self._schema.names[0]],
-            added_at=row["_enqueued_at"],
-            size=row["_size"],
-            expires_at=row["_expires_at"],
-            errors=row["_errors"] or 0,
-            origin=row["_body"],
-        )
 
 
 def of(store: Store) -> SparkTables:

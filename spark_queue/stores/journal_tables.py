@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib import import_module
@@ -83,7 +83,8 @@ class JournalTables:
         found = self._rows(names, lambda file: file.may_have("_seq", first, last))
         found = found.filter(_between(found["_seq"], first, last))
         counted = sizes_of(found, self._columns).to_pylist()
-        return list(map(self._entry, found.to_pylist(), counted))
+        items = found.select(self._names).to_pylist()
+        return list(map(entry_of, found.to_pylist(), items, counted))
 
     def next_id(self, first: int) -> int | None:
         """Return the lowest id of an item from one on; ``None`` where there is none."""
@@ -178,17 +179,18 @@ class JournalTables:
     def _files(self) -> list[LogFile]:
         return [file for file in log_of(self._store, "queue").files() if file.gen >= 0]
 
-    def _entry(self, row: dict[str, Any], size: int) -> Entry[Any]:
-        values = {name: row[name] for name in self._names}
-        return Entry(
-            id=row["_seq"],
-            item=values if len(values) > 1 else values[self._names[0]],
-            added_at=row["_enqueued_at"],
-            size=size,
-            expires_at=row["_expires_at"],
-            errors=row["_errors"] or 0,
-            origin=row["_body"],
-        )
+
+def entry_of(row: Mapping[str, Any], values: Mapping[str, Any], size: int) -> Entry[Any]:
+    """Return the item of a row: its values, or the one value of a queue with one column."""
+    return Entry(
+        id=row["_seq"],
+        item=values if len(values) > 1 else next(iter(values.values())),
+        added_at=row["_enqueued_at"],
+        size=size,
+        expires_at=row["_expires_at"],
+        errors=row["_errors"] or 0,
+        origin=row["_body"],
+    )
 
 
 def tables_of(store: Store) -> JournalTables:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import math
 
 from pyspark.sql import DataFrame, functions as F
 
 from spark_queue.commands import readers
 from spark_queue.log.addresses import TableAddress
-from spark_queue.log.delta.log import Log
 from spark_queue.log.maintenance import Tidied
 from spark_queue.log.object import table_objects
 from spark_queue.log.output import output_columns
@@ -158,17 +156,9 @@ def _sends_items(store: Store) -> bool:
 
 
 def _is_small(store: Store) -> bool:
-    rows = 0.0
-    for log in _logs(store):
-        if log is None:
-            return False
-        rows += sum(file.rows for file in log.files())
-    return rows <= _MOST_ROWS
-
-
-def _logs(store: Store) -> Iterator[Log[Any] | None]:
-    yield store.native("queue")
-    yield from (reader.native("status") for reader in readers.with_logs(store))
+    logs = [store.native("queue"), *(one.native("status") for one in readers.with_logs(store))]
+    rows = (math.inf if log is None else sum(file.rows for file in log.files()) for log in logs)
+    return sum(rows) <= _MOST_ROWS
 
 
 def _archive_rows(store: Store, gen: int | None = None) -> DataFrame:
