@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -360,10 +361,7 @@ def _turn(item: Leased) -> Row:
 
 
 def _choice(head: StatusHead, rows: list[Row], beside: list[Row]) -> Chosen:
-    counts: dict[tuple[str, str], int] = {}
-    for row in rows:
-        kind = (row["_state"], row["_was"])
-        counts[kind] = counts.get(kind, 0) + 1
+    counts = Counter((row["_state"], row["_was"]) for row in rows)
     claimed = (row for row in rows if row["_state"] == CLAIMED)
     pointers, width = reached_by(
         head, ((row["_priority"], row["_turn"], row["_seq"]) for row in claimed)

@@ -283,19 +283,4 @@ def _meta(rows: list[Row]) -> list[pa.Table]:
     return [pa.table({n: pa.array([row.get(n) for row in rows], _types[n]) for n in names})]
 
 
-_types = {
-    "_kind": pa.string(),
-    "_gen": pa.int32(),
-    "_seq": pa.int64(),
-    "_priority": pa.int32(),
-    "_round": pa.float64(),
-    "_fair_key": pa.string(),
-    "_group_key": pa.string(),
-    "_enqueued_at": pa.timestamp("us", "UTC"),
-    "_duplicate_of": pa.int64(),
-    "_holder": pa.string(),
-    "_replaces": pa.int64(),
-    "_chain": pa.int64(),
-    "_chain_at": pa.timestamp("us", "UTC"),
-    "_available_at": pa.timestamp("us", "UTC"),
-}
+_types = dict(zip(QUEUE_COLUMNS.names, QUEUE_COLUMNS.arrow.types, strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
@@ -157,9 +158,7 @@ def _lose(row: Row, config: QueueConfig) -> Row:
 
 
 def _judgement(rows: list[Row], lost: tuple[int, ...], said: Mapping[int, Said]) -> Judged:
-    counts: dict[str, int] = {}
-    for row in rows:
-        counts[row["_state"]] = counts.get(row["_state"], 0) + 1
+    counts = Counter(row["_state"] for row in rows)
     back = [said[row["_seq"]].outcome for row in rows if row["_state"] == READY]
     deferred = back.count("defer")
     failed = len(back) - back.count("release") - deferred

@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema  # noqa: TID251 - this is t
 from spark_queue.log.delta import table_properties
 from spark_queue.log.heads import Head, step_rows
 from spark_queue.log.log_columns import Columns
-from spark_queue.log.schema import foreign_names, is_item_log, later_of
+from spark_queue.log.schema import QUEUE_COLUMNS, foreign_names, is_item_log, later_of
 
 _TYPES: dict[str, T.DataType] = {
     "boolean": T.BooleanType(),
@@ -185,9 +185,7 @@ def missing(rows: DataFrame) -> list[tuple[str, str]]:
 
 
 #: The columns of a head's row.
-_OF_HEADS = pa.schema(
-    [("_gen", pa.int32()), ("_step", pa.int64()), ("_kind", pa.string()), ("_body", pa.string())]
-)
+_OF_HEADS = [QUEUE_COLUMNS.arrow.field(name) for name in ("_gen", "_step", "_kind", "_body")]
 
 
 def with_head(rows: pa.Table | None, head: Head) -> pa.Table:
