@@ -205,12 +205,10 @@ class Database:
 
     def query_each(self, texts: Sequence[str]) -> list[list[dict[str, Any]]]:
         """Return the rows of several queries; shared views are computed once."""
-        # One query, with each answer in a column of its own.
-        lists = (f"SELECT list(r) AS n{at} FROM ({text}) r" for at, text in enumerate(texts))  # noqa: S608 - our own
-        found: dict[str, list[dict[str, Any]]] = {}
-        for row in self.query(" UNION ALL BY NAME ".join(lists)):
-            found |= {name: rows for name, rows in row.items() if rows is not None}
-        return [found.get(f"n{at}", []) for at in range(len(texts))]
+        # One row, with each answer in a column. As a union it never ends on DuckDB 1.4 and 1.5.
+        lists = (f"(SELECT list(r) FROM ({text}) r) AS n{at}" for at, text in enumerate(texts))  # noqa: S608 - our own
+        (found,) = self.query(f"SELECT {', '.join(lists)}")
+        return [rows or [] for rows in found.values()]
 
     def replace(self, name: str, key: str, rows: pa.Table) -> None:
         """Replace the rows of a computed table that have the same keys."""
