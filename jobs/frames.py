@@ -206,7 +206,10 @@ def play_library(name: str) -> None:
 
     def append(columns: Mapping[str, Sequence[Any]]) -> bool:
         place, rows, results = _new_path(), _rows(columns), _rows(columns).to_pylist()
-        marks = {"_seq": [-1] * len(rows), "_claim_id": ["theirs"] * len(rows)}
+        marks: Mapping[str, Sequence[Any]] = {
+            "_seq": [-1] * len(rows),
+            "_claim_id": ["theirs"] * len(rows),
+        }
         assert library.write is not None  # noqa: S101 - or it is not played
         library.write(module, _with(rows, marks), place)
         queue = import_module("spark_queue").LocalQueue.create(_new_path(), "n int")
@@ -289,7 +292,9 @@ def together(said: Callable[[Sequence[str]], str], names: Sequence[str]) -> str:
 
 def table(results: Mapping[str, Mapping[str, str]]) -> str:
     """Return what came of a run as a table of Markdown."""
-    lines = [("library", "given to `enqueue`", "came through", "its table, as an output")]
+    lines: list[Sequence[str]] = [
+        ("library", "given to `enqueue`", "came through", "its table, as an output")
+    ]
     lines.append(("---",) * 4)
     for name, outcomes in results.items():
         shown = _packages(name)[0].replace("==", " ").replace("[duckdb]", "")
