@@ -102,10 +102,13 @@ def choose(
     return choice if choice.total() else None
 
 
-def play(at: Snapshot, now: datetime, item: int | None, by: SqlEngine = HERE) -> Played:
-    """Return what a claim of any length would take now, one item of a group after the other.
+def play(
+    at: Snapshot, now: datetime, item: int | None, most: int | None, by: SqlEngine = HERE
+) -> Played:
+    """Return what a claim would take now, one item of a group after the other.
 
-    It ends with an item that is asked about, where it takes that.
+    It has any length where it takes no number of items at most, and ends with an item that is
+    asked about, where it takes that.
 
     Raises
     ------
@@ -115,7 +118,11 @@ def play(at: Snapshot, now: datetime, item: int | None, by: SqlEngine = HERE) ->
     if not at.has_to_give(at.status):
         return Played()
     request = Request(
-        limit=at.outstanding, lease=at.settings.config.lease, worker_id="", run=1, claim_id=""
+        limit=at.outstanding if most is None else most,
+        lease=at.settings.config.lease,
+        worker_id="",
+        run=1,
+        claim_id="",
     )
     with closing(by.start(_variants(at, request, now))) as database:
         keys = KeysInFlight(at.settings.config, is_chained=at.queue.has_chains)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 import pyarrow as pa
 
+from spark_queue.flow import has_pass
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.log_columns import Columns, LogColumn
 from spark_queue.log.schema import ITEM, QUEUE_COLUMNS, REFUSED, SCHEDULE, SHOWN, STATUS_COLUMNS
@@ -54,15 +55,8 @@ SHORT_STATUS = ("_seq", "_state", "_attempts", "_worker_id", "_error")
 #: What is shown of a transition.
 HISTORY = (
     *("_step", "_at", "_state", "_duplicate_of", "_origin", "_attempts", "_losses"),
-    *(
-        "_deferrals",
-        "_lease",
-        "_claim_id",
-        "_worker_id",
-        "_lease_expires_at",
-        "_available_at",
-        "_error",
-    ),
+    *("_deferrals", "_lease", "_claim_id", "_worker_id", "_lease_expires_at", "_available_at"),
+    "_error",
 )
 
 #: What a row says of an item that comes to another state.
@@ -279,12 +273,23 @@ class QueueLook(ABC, Generic[FrameT]):
         return at or self.store.status_head()
 
     def _play(self) -> Played:
-        """Play a claim of any length, once; none as of a past instant, or where it is not asked."""
+        """Play a claim of any length, once, where bounds would make a difference to it.
+
+        None is played as of a past instant, or where it is not asked.
+        """
         if self._played is None:
             is_past = (self.queue_step, self.status_step) != (None, None)
             play = cast("Callable[[], Played]", self._asked.get("play", Played))
-            self._played = Played() if is_past else play()
+            self._played = Played() if is_past or not self._meets_bounds() else play()
         return self._played
+
+    def _meets_bounds(self) -> bool:
+        """Tell whether some item that might start by itself may not, as others do."""
+        config = self.store.settings(self._head()).config
+        if not has_pass(config) and config.max_in_flight is None:
+            return False
+        self.give("owed", debts_of(self.store, self._head(), self.logs, Played))
+        return bool(self.rows("met_bounds", 1))
 
     def _of_keys(self, leaf: str) -> pa.Table:
         """Return what keeps keys back as of the last step that is looked at."""

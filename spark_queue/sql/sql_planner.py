@@ -85,7 +85,7 @@ class SqlPlanner(ItemPlanner):
         if at.settings.paused or not has_rules or is_many:
             return Played()
         try:
-            return self._decide("to look at", partial(choosing.play, at, now, item))
+            return self._decide("to look at", partial(choosing.play, at, now, item, None))
         except SparkNeededError:
             # A claim of a few of them is decided here all the same.
             return Played()
@@ -101,20 +101,32 @@ class SqlPlanner(ItemPlanner):
 
     def coming_by_tables(self, at: Snapshot, now: datetime) -> Coming:
         """Return the same by the tables; see :meth:`coming`."""
-        with self._look(asked=self._asked(at, now)) as look:
+        with self._look(asked=self._question(at, now)) as look:
             look.fold(at)
             (found,) = look.rows("next_times")
-            is_rated = is_paced(at.settings.config)
-            paced = look.rows("next_units")[0]["missing"] if is_rated else None
         held_until = _instant(found["held_until"])
         if at.settings.paused:
             return Coming(held_until=held_until)
         counts = {name: found[name] for name in ("delayed", "paused", "follows")}
-        units = None if paced is None else log_rows.micros(now) - -paced // 1_000
-        due = min((one for one in (found["due"], units) if one is not None), default=None)
-        return Coming(held_until=held_until, due=_instant(due), **counts)
+        times = (_instant(found["due"]), self._next_start(at, now))
+        due = min(filter(None, times), default=None)
+        return Coming(held_until=held_until, due=due, **counts)
 
-    def _asked(self, at: Snapshot, now: datetime) -> dict[str, object]:
+    # rule again: next event
+    def _next_start(self, at: Snapshot, now: datetime) -> datetime | None:
+        """Return when the first item may start that lacks units of a rate."""
+        if not is_paced(at.settings.config):
+            return None
+        try:
+            played = self._decide("to look at", partial(choosing.play, at, now, None, 1))
+        except SparkNeededError:
+            # A claim of it is decided by others.
+            return None
+        return (
+            None if played.next_at is None else datetime.fromtimestamp(played.next_at, timezone.utc)
+        )
+
+    def _question(self, at: Snapshot, now: datetime) -> dict[str, object]:
         """Return the row of a question about what waits."""
         return {
             "now": log_rows.micros(now),
@@ -129,7 +141,7 @@ class SqlPlanner(ItemPlanner):
     @named("count what waits")
     def count_reasons(self, at: Snapshot, now: datetime) -> dict[Reason, int]:
         """Return how many open items there are by the reason why they are not running."""
-        with self._look(asked=self._asked(at, now), has_values=False) as look:
+        with self._look(asked=self._question(at, now), has_values=False) as look:
             for name in ("status", "with_place_of_status"):
                 look.share(name)
             return {row["reason"]: row["items"] for row in look.rows("counts_by_reason")}

@@ -40,7 +40,7 @@ _OF_NOW = ("with_place_of_status", "eligible_items_of_status", "reasons", "runna
 #: Tables that are no views, and differ at the next look.
 _LEAVES = (
     *("asked", "items", "states", "configs", "rejected", "weights", "pointers"),
-    *("debts", "taken", *BOUND_TABLES),
+    *BOUND_TABLES,
 )
 
 #: The others, by the column that says which rows are in the place of former ones when items have
@@ -165,7 +165,9 @@ class KeptLook(ArrowLook):
             return False
         self._asked |= asked.as_row()
         self._forget(_OF_NOW)
+        # Which bounds items meet is known once all of them are there.
         self._played = None
+        self._there -= {"debts", "taken"}
         self.load(*self._there.intersection(_LEAVES))
         if seqs:
             self._renew(pa.chunked_array(seqs).unique())

@@ -276,12 +276,6 @@ WHERE l.missing > 0
 SELECT m.nth AS seq, m.by AS group_key, m.nth, m.by AS key, m.by, m.most AS units, m.nth AS missing
 FROM sq_rates m
 
--- next_units(missing)
--- In how many nanoseconds the first item has its units that lacks them.
--- rule: next event
-SELECT min(n.missing) AS missing
-FROM (SELECT l.seq, max(l.missing) AS missing FROM sq_lacking_units l GROUP BY l.seq) n
-
 -- kept_groups(group_key, seq)
 -- The first item of each group that a limit keeps back.
 -- rule: pass of a claim

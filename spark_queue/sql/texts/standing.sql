@@ -1,6 +1,6 @@
 -- Why open items are not running, and how many come before each.
 -- Uses: status, claim.
--- Tables: asked, items, limited, paused_by, pauses, pointers, taken, weights.
+-- Tables: asked, items, limited, overrides, owed, paused_by, pauses, pointers, taken, weights.
 
 -- with_turn_of_status(own, seq, state, attempts, losses, deferrals, dedup_key, fair_key, group_key, flow_keys, units, chain, priority, round, cost, max_attempts, available_at instant, expires_at instant, deadline instant, waits_since instant, enqueued_at instant, first_claimed_at instant, claimed_at instant, waited, finished_at instant, lease, worker_id, lease_expires_at instant, error, origin, step, gen, moved_step, moved_at instant, moved_error, failed_step, tag, inc, v, s)
 -- Open items by their status, for the views of a claim: whether one may start goes by no turn.
@@ -32,6 +32,41 @@ SELECT
 FROM sq_with_place_of_status j
 WHERE j.over_by IS NULL AND j.group_key IS NOT NULL
 GROUP BY j.group_key
+
+-- met_bounds(nth, key)
+-- The keys of bounds that open items would meet if all of them started, at least; rates have numbers below zero,
+-- the room of the queue has none. Without any, each item by itself says whether it may start. To be sure
+-- of a sum of doubles, one that is a millionth below counts.
+-- rule: pass of a claim
+SELECT k.nth, k.key
+FROM (
+  SELECT l.nth, l.key, l.most, count(*) AS items
+  FROM (
+    SELECT m.nth, m.most, $limited_key(j, m) AS key
+    FROM sq_with_place_of_status j
+    CROSS JOIN sq_limited m
+    WHERE m.nth >= 0 AND j.over_by IS NULL AND j.place <> 'delayed'
+  ) l
+  WHERE l.key IS NOT NULL
+  GROUP BY l.nth, l.key, l.most
+) k
+LEFT JOIN sq_overrides o ON k.nth = o.nth AND k.key = o.key
+WHERE k.items > CASE WHEN o.nth IS NULL THEN k.most ELSE o.most END
+UNION ALL
+SELECT -1 - u.nth AS nth, u.key
+FROM (
+  SELECT r.nth, r.by, r.key, r.allowance, sum(cast(r.cost AS double)) AS cost
+  FROM sq_units_asked_of_status r
+  GROUP BY r.nth, r.by, r.key, r.allowance
+) u
+LEFT JOIN sq_owed d ON u.by = d.by AND u.key = d.key
+CROSS JOIN sq_asked a
+WHERE u.cost * 1.000001e0 + greatest(0, coalesce(d.tat - a.now * 1000, 0)) > u.allowance
+UNION ALL
+SELECT cast(NULL AS bigint) AS nth, cast(NULL AS string) AS key
+FROM sq_room_of_status m
+CROSS JOIN (SELECT count(*) AS items FROM sq_with_place_of_status j WHERE j.place = 'due') n
+WHERE m.room < n.items
 
 -- starting_items(seq)
 -- The items that wait, and that a claim of any length would take now: others wait behind them.

@@ -90,7 +90,7 @@ def _order() -> dict[str, pa.Table]:
         name: getattr(limit_pass, name.upper()).empty_table()
         for name in (*limit_pass.KEY_TABLES, "chosen", "closed", "reached")
     }
-    limits["debts"] = sql_engines.DEBTS.empty_table()
+    limits["debts"] = limits["owed"] = sql_engines.DEBTS.empty_table()
     limits["chosen_when_full"] = limits["chosen"]
     return {"weights": weights, "weights_after": weights, "pointers": pointers, **limits}
 

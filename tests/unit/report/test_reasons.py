@@ -12,12 +12,16 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.errors import LeaseLostError
+from spark_queue.flow import Limit, Rate
 from spark_queue.local_queue import LocalQueue, LocalVerbs
 from spark_queue.queue_views import store_of
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report.model import HOUR
 from spark_queue.report.reading import asked_of
 from spark_queue.retry_policy import RetryPolicy
+from spark_queue.rules.bounds import Played
+from spark_queue.sql import choosing
+from spark_queue.sql.look import QueueLook
 from spark_queue.views.answers import Answer, ends_at
 from spark_queue.views.file_source import FileSource
 from tests.unit.report.conftest import Make
@@ -91,6 +95,49 @@ def test_every_item_has_the_reason_that_explain_gives(
             ), (seq, told)
         link = queue.report_item(min(found, default=1)).chain[0]
         assert link == queue.explain(min(found, default=1))
+
+
+_MINUTE = timedelta(minutes=1)
+
+#: Bounds, and whether four items of ``a`` and two of ``b`` meet them where all of them start.
+_MET: list[tuple[dict[str, Any], bool]] = [
+    ({"limits": (Limit(by="tenant", default=4),)}, False),
+    ({"limits": (Limit(by="tenant", default=4, overrides={"b": 1}),)}, True),
+    ({"limits": (Limit(by="tenant", default=3),)}, True),
+    ({"rates": (Rate(by="tenant", limit=60, per=_MINUTE, burst=5),)}, False),
+    ({"rates": (Rate(by="tenant", limit=60, per=_MINUTE, burst=3),)}, True),
+    ({"rates": (Rate(limit=60, per=_MINUTE, burst=5),)}, True),
+    ({"max_in_flight": 6}, False),
+    ({"max_in_flight": 5}, True),
+]
+
+
+@pytest.mark.parametrize(("settings", "is_met"), _MET)
+def test_a_claim_is_played_where_items_meet_a_bound(
+    make: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, Any],
+    is_met: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    """What is in flight and what keys owe counts; else each item by itself says the same."""
+    played, play = list[int](), choosing.play
+
+    def count(*given: Any, **options: Any) -> Played:
+        played.append(1)
+        return play(*given, **options)
+
+    monkeypatch.setattr(choosing, "play", count)
+    queue = make("id string, tenant string", fair_key="tenant", **settings)
+    queue.enqueue([{"id": str(n), "tenant": tenant} for n, tenant in enumerate("aaaabb")])
+    for _ in range(2):
+        found = rows_of(queue, "reasons")
+        assert bool(played) is is_met
+        with monkeypatch.context() as always:
+            always.setattr(QueueLook, "_meets_bounds", lambda _: True)
+            assert rows_of(queue, "reasons") == found
+        played.clear()
+        # One that starts counts as before, though a rate owes for it.
+        queue.claim(1)
 
 
 def test_an_item_that_its_reader_redrove_stands_there_without_its_times(
