@@ -21,9 +21,9 @@ from spark_queue.log.output.outputs import ResultTable
 from spark_queue.log.session_options import promises_disk
 from spark_queue.saying import Said
 from spark_queue.sql.arrow_look import ArrowLook
+from spark_queue.sql.decisions import TOO_MUCH
 from spark_queue.sql.log_rows import TooManyRowsError
 from spark_queue.sql.look import newest_rows
-from spark_queue.sql.session_planner import TOO_MUCH
 from spark_queue.state import replica_choice, replica_rows
 from spark_queue.state.open_items import FOLLOWED, RememberedClaim, Row
 from spark_queue.state.settle_decision import GONE, LOSE, ByARescuer, Every, Gone, Some

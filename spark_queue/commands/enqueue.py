@@ -27,8 +27,7 @@ from spark_queue.log.step_events import logger
 from spark_queue.sql import admission
 from spark_queue.sql.decisions import TAKEN, Frame, GivenRows
 from spark_queue.sql.entry_rows import EnqueueState
-from spark_queue.sql.planner_choice import last_planner_of, planner_of
-from spark_queue.sql.sql_engines import SqlEngine, engines_of, first_able
+from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import enqueue_decision, replica_choice
 from spark_queue.state.enqueue_decision import Entered
 from spark_queue.state.request import EnqueueFacts, EnqueueRules, duplicates_error
@@ -289,12 +288,8 @@ class _Enqueue:
             readers=[reader.store for reader in every],
             now=self.now,
         )
-        what = f"to enqueue into {at.store.name!r}"
-
-        def decide(engine: SqlEngine) -> tuple[DataFrame | pa.Table, EnqueueFacts]:
-            return admission.admit(self.frame, entry, engine)
-
-        return first_able(engines_of(at.store, planner_of(at.store).engines, what), decide)
+        admit = partial(admission.admit, self.frame, entry)
+        return planner_of(at.store).decide("to enqueue into", admit)
 
     def _following(self, at: Snapshot, facts: EnqueueFacts, batch: SourceBatch | None) -> QueueHead:
         before, streams = at.queue, at.queue.streams
@@ -327,4 +322,4 @@ def outcomes(store: Store, done: Enqueued) -> DataFrame:
         where a reader was full), ``duplicate_of`` (the seq that holds the key, or null) and
         ``holder``.
     """
-    return last_planner_of(store).outcomes(done.step, done.rows)
+    return planner_of(store).outcomes(done.step, done.rows)

@@ -27,8 +27,8 @@ from spark_queue.spark.spark_engines import engines_of
 from spark_queue.spark.spark_enqueue import SparkFrame
 from spark_queue.spark.spark_look import SparkLook
 from spark_queue.sql.decisions import GivenRows, Leaving, LogPosition
-from spark_queue.sql.session_planner import Planner
 from spark_queue.sql.sql_engines import SqlEngine
+from spark_queue.sql.sql_planner import SqlPlanner
 from spark_queue.state import spark_frames
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
@@ -126,8 +126,8 @@ def of(store: Store) -> SparkPlanner:
 
 
 @dataclass(frozen=True, slots=True)
-class SparkPlanner(Planner):
-    """Planner that uses the session of its store."""
+class SparkPlanner(SqlPlanner):
+    """Planner that also uses the session of its store."""
 
     look: ClassVar = SparkLook
 
@@ -141,7 +141,7 @@ class SparkPlanner(Planner):
         return spark_enqueue.outcomes(self.store, step, logged)
 
     @override
-    def engines(self, what: str) -> Iterator[SqlEngine]:
+    def session_engines(self, what: str) -> Iterator[SqlEngine]:
         del what
         return engines_of(self.store)
 

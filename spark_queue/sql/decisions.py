@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from spark_queue.columns.columns import OrderBy
 
+#: Why a process without Spark cannot go on.
+TOO_MUCH = "the queue has more open items, or a longer history, than a process keeps in memory"
+
 #: More items than end in a step.
 _ENDS = 1 << 32
 

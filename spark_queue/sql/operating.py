@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from spark_queue.acting import operator
 from spark_queue.log.heads import StatusHead
@@ -22,10 +22,10 @@ from spark_queue.log.schema import (
 )
 from spark_queue.results import SAMPLED, SAMPLES, Affected
 from spark_queue.sql import log_rows
+from spark_queue.sql.arrow_look import ArrowLook
 from spark_queue.sql.catalogue import setting_values
 from spark_queue.sql.decisions import RESTORED, TAKEN, Made, Moved
 from spark_queue.sql.look import MOVED, QueueLook, instant_of, micros_of, newest_rows
-from spark_queue.sql.session_planner import Planner
 from spark_queue.state.request import GrantedClaim
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
@@ -39,16 +39,16 @@ ENDED = (*MOVED, "_error")
 
 @dataclass(frozen=True, slots=True)
 class ItemPlanner:
-    """Finds items and moves them; another planner does the rest.
+    """Finds items and moves them.
 
     Attributes
     ----------
-    beyond : Planner
-        The other: Spark, or the one who refuses.
+    look : type of QueueLook
+        The engine of questions about items.
     """
 
     store: Store
-    beyond: Planner
+    look: ClassVar[type[QueueLook[Any]]] = ArrowLook
 
     def matching(self, where: Any, states: tuple[str, ...]) -> Any:
         """Return the selected items in some states; Spark selects by a SQL predicate.
@@ -231,7 +231,7 @@ class ItemPlanner:
             return Moved(rows=at.logs.status_rows(rows, said), was=was)
 
     def _look(self, **options: Any) -> QueueLook[Any]:
-        return self.beyond.look(self.store, **options)
+        return self.look(self.store, **options)
 
 
 def _bytes(look: QueueLook[Any], at: Snapshot) -> int:

@@ -11,28 +11,20 @@ from spark_queue.rules.bounds import Played
 from spark_queue.state.store import Store
 
 if TYPE_CHECKING:
-    from spark_queue.sql.session_planner import Planner
     from spark_queue.sql.sql_planner import SqlPlanner
 
 
 def planner_of(store: Store) -> SqlPlanner:
-    """Return who decides by the tables of a store: SQL first.
+    """Return who decides by the tables of a store, by the session that it has.
 
     Nothing of Spark, and no engine, is imported before it is needed.
     """
-    last = last_planner_of(store)
-    planner: SqlPlanner = import_module("spark_queue.sql.sql_planner").of(store, last)
+    is_alone = isinstance(store.session, PlainSession)
+    name = "spark_queue.sql.sql_planner" if is_alone else "spark_queue.spark.spark_planner"
+    planner: SqlPlanner = import_module(name).of(store)
     return planner
 
 
 def play(store: Store, now: datetime, item: int | None = None) -> Played:
     """Return what a claim of any length would take; see :meth:`SqlPlanner.play`."""
     return planner_of(store).play(now, item)
-
-
-def last_planner_of(store: Store) -> Planner:
-    """Return who decides by the session of a store: Spark, or one who refuses."""
-    is_alone = isinstance(store.session, PlainSession)
-    name = "spark_queue.sql.session_planner" if is_alone else "spark_queue.spark.spark_planner"
-    planner: Planner = import_module(name).of(store)
-    return planner

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -12,7 +11,6 @@ import pyarrow as pa
 from spark_queue.config import QueueConfig
 from spark_queue.flow import is_paced
 from spark_queue.log.heads import StatusHead
-from spark_queue.log.session_options import PlainSession
 from spark_queue.log.settings import Settings
 from spark_queue.log.step_events import Engine
 from spark_queue.rules.bounds import Played
@@ -20,9 +18,8 @@ from spark_queue.rules.pacing import Paces
 from spark_queue.sql import entry_rows, log_rows
 from spark_queue.sql.database import Database
 from spark_queue.sql.entry_rows import EntryRows
-from spark_queue.sql.log_rows import TooManyRowsError, Within
+from spark_queue.sql.log_rows import Within
 from spark_queue.state.replica_rows import read_debts
-from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 
 if TYPE_CHECKING:
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
 
 
 _Rows = TypeVar("_Rows")
-_T = TypeVar("_T")
 
 
 class Tables(Protocol):
@@ -127,29 +123,6 @@ def give_order(
     give("weights", log_rows.weights_of(settings, priorities))
     before = head.checkpoint.pointers
     give("pointers", log_rows.pointers_of(head.pointers, before, priorities))
-
-
-def engines_of(
-    store: Store, beyond: Callable[[str], Iterator[SqlEngine]], what: str
-) -> Iterator[SqlEngine]:
-    """Return the engines that may decide, in order.
-
-    Raises
-    ------
-    SparkNeededError
-        When none is left; it names the use.
-    """
-    if Snapshot(store).are_files_read or isinstance(store.session, PlainSession):
-        yield HERE
-    yield from beyond(what)
-
-
-def first_able(engines: Iterator[SqlEngine], decide: Callable[[SqlEngine], _T]) -> _T:
-    """Decide by the first engine that can."""
-    for engine in engines:
-        with suppress(TooManyRowsError):
-            return decide(engine)
-    raise LookupError("the last engine takes any number of rows")
 
 
 DEBTS = pa.schema(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -15,20 +16,30 @@ from spark_queue.flow import has_pass, is_paced
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.job_descriptions import named
 from spark_queue.log.schema import CLAIMED, READY
+from spark_queue.log.session_options import PlainSession
 from spark_queue.log.settings import Settings
+from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules.bounds import Played
 from spark_queue.rules.limiting import keys_of
 from spark_queue.rules.places import freed_at
 from spark_queue.rules.replacing import waits_of
 from spark_queue.rules.rule_model import Reason
-from spark_queue.sql import checkpointing, choosing, log_rows, settlement
+from spark_queue.sql import checkpointing, choosing, database, log_rows, settlement
 from spark_queue.sql.catalogue import setting_values
 from spark_queue.sql.choosing import SqlChoice
-from spark_queue.sql.decisions import Coming, StagedCheckpoint
+from spark_queue.sql.decisions import (
+    TOO_MUCH,
+    Coming,
+    Frame,
+    GivenRows,
+    Leaving,
+    LogPosition,
+    StagedCheckpoint,
+)
+from spark_queue.sql.log_rows import TooManyRowsError
 from spark_queue.sql.look import instant_of, micros_of
 from spark_queue.sql.operating import ItemPlanner
-from spark_queue.sql.session_planner import Planner
-from spark_queue.sql.sql_engines import SqlEngine, engines_of, first_able
+from spark_queue.sql.sql_engines import HERE, SqlEngine
 from spark_queue.state import claim_decision, replica_choice
 from spark_queue.state.open_items import ChainMember, OpenItems, Row
 from spark_queue.state.replica import Replica
@@ -36,6 +47,9 @@ from spark_queue.state.request import Choice, Request
 from spark_queue.state.settle_decision import StagedSettle, Verdict
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _T = TypeVar("_T")
 
@@ -49,11 +63,9 @@ class SqlPlanner(ItemPlanner):
     """Decides the steps of a queue by its tables, as one of its readers sees them.
 
     What it returns is computed, and not committed; its rows are frames of its own. It decides a
-    step as of the snapshot of the try, and asks for nothing newer.
+    step as of the snapshot of the try, and asks for nothing newer. What only a session of Spark can
+    do, it refuses.
     """
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.beyond, name)
 
     @named("claim")
     def choose(self, at: Snapshot, request: Request, now: datetime) -> Choice | None:
@@ -64,7 +76,7 @@ class SqlPlanner(ItemPlanner):
         EvidenceFirst
             When it would take over an item of a claim that names an output.
         """
-        return self._decide("to claim from", partial(choosing.choose, at, request, now, None))
+        return self.decide("to claim from", partial(choosing.choose, at, request, now, None))
 
     @named("explain")
     def play(self, now: datetime, item: int | None = None) -> Played:
@@ -85,7 +97,7 @@ class SqlPlanner(ItemPlanner):
         if at.settings.paused or not has_rules or is_many:
             return Played()
         try:
-            return self._decide("to look at", partial(choosing.play, at, now, item, None))
+            return self.decide("to look at", partial(choosing.play, at, now, item, None))
         except SparkNeededError:
             # A claim of a few of them is decided here all the same.
             return Played()
@@ -149,7 +161,7 @@ class SqlPlanner(ItemPlanner):
     @named("claim")
     def with_output(self, leases: Collection[int]) -> dict[int, str]:
         """Return the claims, by their leases, that name an output."""
-        return self._decide(
+        return self.decide(
             "to look at claims of", lambda engine: engine.logs.with_output(self.store, leases)
         )
 
@@ -157,12 +169,12 @@ class SqlPlanner(ItemPlanner):
     def judge(self, at: Snapshot, lease: int, verdict: Verdict, now: datetime) -> StagedSettle:
         """Judge the items of a lease."""
         settle = partial(settlement.settle, at, lease, verdict, now)
-        return self._decide("to settle items of", settle)
+        return self.decide("to settle items of", settle)
 
     @named("settle")
     def debts(self, at: Snapshot) -> pa.Table:
         """Return rows of what keys owe, since the checkpoint and of it."""
-        return self._decide(
+        return self.decide(
             "to read the debts of", lambda engine: engine.logs.debts_of(self.store, at.status)
         )
 
@@ -190,7 +202,7 @@ class SqlPlanner(ItemPlanner):
             return None if stage is None else (stage, engine.logs.joined(stage.table(), done.rows))
 
         try:
-            return self._decide("to claim from", decide)
+            return self.decide("to claim from", decide)
         except SparkNeededError:
             # The settle needs none.
             return None
@@ -209,17 +221,66 @@ class SqlPlanner(ItemPlanner):
             Rows that the step writes as well, before those of the checkpoint.
         """
         stage = partial(checkpointing.stage, at, changed, beside)
-        return self._decide("to write a checkpoint of", stage)
+        return self.decide("to write a checkpoint of", stage)
 
-    def _decide(self, what: str, decide: Callable[[SqlEngine], _T]) -> _T:
-        """Decide by the first engine that can."""
-        name = f"{what} {self.store.name!r}"
-        return first_able(engines_of(self.store, self.beyond.engines, name), decide)
+    def decide(self, what: str, decide: Callable[[SqlEngine], _T]) -> _T:
+        """Decide by the first engine that can.
+
+        Raises
+        ------
+        SparkNeededError
+            When none is left; it names the use.
+        """
+        for engine in self._engines(f"{what} {self.store.name!r}"):
+            with suppress(TooManyRowsError):
+                return decide(engine)
+        raise LookupError("the last engine takes any number of rows")
+
+    def _engines(self, what: str) -> Iterator[SqlEngine]:
+        if Snapshot(self.store).are_files_read or isinstance(self.store.session, PlainSession):
+            yield HERE
+        yield from self.session_engines(what)
+
+    def session_engines(self, what: str) -> Iterator[SqlEngine]:
+        """Return the session's engines of SQL, the one for fewer rows first.
+
+        Raises
+        ------
+        SparkNeededError
+            When there is none; it names the use.
+        """
+        why = f"it would read more than {database.most_rows():,} rows of the logs, which is what"
+        raise SparkNeededError(
+            what, f"{why} {database.MEMORY}={database.memory_setting()} has room for"
+        )
+
+    def frame(self, given: GivenRows) -> Frame:
+        """Check a frame, compute its keys, and evaluate it.
+
+        Raises
+        ------
+        SchemaMismatchError
+            When it does not fit the queue; it names the column.
+        """
+        del given
+        raise SparkNeededError(f"to enqueue into {self.store.name!r}", TOO_MUCH)
+
+    def outcomes(self, step: int, logged: pa.Table | None) -> DataFrame:
+        """Return what became of each row of an enqueue; ``logged`` where its rows are at hand."""
+        del logged
+        raise SparkNeededError(f"to read what step {step} did", "it is asked for as a frame")
+
+    def leaving(
+        self, at: Snapshot, reader_config: ReaderConfig, target: str, since: LogPosition
+    ) -> Leaving | None:
+        """Return the items that ended from there on and go to a target; ``None`` for no item."""
+        del at, reader_config, since
+        raise SparkNeededError(f"to send items to {target!r}", "their keys are compared by tables")
 
 
-def of(store: Store, beyond: Planner) -> SqlPlanner:
-    """Return the planner of a store."""
-    return SqlPlanner(store, beyond)
+def of(store: Store) -> SqlPlanner:
+    """Return the planner of a store that has no session of Spark."""
+    return SqlPlanner(store)
 
 
 #: When a pause ends that lasts until its key is resumed.

@@ -30,7 +30,7 @@ from spark_queue.processing.crew import Using
 from spark_queue.queue_views import store_of
 from spark_queue.retry_policy import RetryPolicy
 from spark_queue.sql import sql_planner
-from spark_queue.sql.planner_choice import last_planner_of, planner_of
+from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import step_waits
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
@@ -318,7 +318,7 @@ def test_what_waits_is_the_same_by_the_tables(grouped: LocalQueue, clock: Manual
     grouped.claim(2).nack("no")
     held, store = grouped.claim(1), store_of(grouped)
     for _ in range(2):
-        at, planner = Snapshot(store), sql_planner.of(store, last_planner_of(store))
+        at, planner = Snapshot(store), planner_of(store)
         by_tables = planner.coming_by_tables(at, clock.now())
         here = planner.coming(at, clock.now())
         assert here == by_tables
