@@ -16,7 +16,7 @@ from typing import Any
 from report import Figure
 from spark_queue.replay.play import Job, Run, play, read_swf, run
 from spark_queue.replay.summary import UserSummary, by_user, percentile
-from spark_queue.rules import NewItem
+from spark_queue.rules.rule_model import NewItem
 
 #: Where the trace is.
 TRACE = Path(__file__).parents[2] / "tests" / "data" / "NASA-iPSC-1993-3.1-cln.swf.gz"

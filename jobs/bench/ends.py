@@ -11,7 +11,8 @@ from typing import Any
 
 from spark_queue.config import QueueConfig
 from spark_queue.inprocess import BlockingQueue, DistinctQueue, FairQueue
-from spark_queue.rules import Ack, NewItem, Scheduler
+from spark_queue.rules.rule_model import Ack, NewItem
+from spark_queue.rules.scheduler import Scheduler
 
 
 @dataclass(frozen=True, slots=True)

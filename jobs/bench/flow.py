@@ -26,7 +26,8 @@ import typer
 
 from report import Figure, at_least, at_most, measure, ratio_figure, rounds as in_turns
 from spark_queue import Limit, LocalQueue, QueueConfig, Rate
-from spark_queue.rules import Ack, NewItem, Scheduler
+from spark_queue.rules.rule_model import Ack, NewItem
+from spark_queue.rules.scheduler import Scheduler
 
 #: A lease that does not end while a benchmark runs.
 _LONG = timedelta(days=1)

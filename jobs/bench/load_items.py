@@ -24,7 +24,8 @@ from crowd import (
 from report import Figure
 from spark_queue.config import QueueConfig
 from spark_queue.inprocess import BlockingQueue, DistinctQueue, FairQueue
-from spark_queue.rules import Ack, NewItem, Scheduler
+from spark_queue.rules.rule_model import Ack, NewItem
+from spark_queue.rules.scheduler import Scheduler
 
 #: Who put an item, and the how-manieth of theirs it is.
 Tagged = tuple[int, int]

@@ -24,7 +24,7 @@ from spark_queue.log.settings import Settings
 from spark_queue.log.step_events import LogName
 from spark_queue.queue_views import Opened, store_of
 from spark_queue.replay.play import Change, Job
-from spark_queue.rules import Scheduler
+from spark_queue.rules.scheduler import Scheduler
 from spark_queue.rules.timing import PausedKeys
 from spark_queue.sql.file_rows import rows_of
 from spark_queue.sql.look import instant_of

@@ -17,7 +17,8 @@ from spark_queue import checks
 from spark_queue.checks import require_path
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.rules import Ack, NewItem, Scheduler
+from spark_queue.rules.rule_model import Ack, NewItem
+from spark_queue.rules.scheduler import Scheduler
 from spark_queue.wording import shorten
 
 #: Fields of a line; further ones follow.

@@ -13,7 +13,8 @@ from spark_queue.config_changes import merge
 from spark_queue.replay.history import NOBODY, Past, PastItem, changes_by_pauses
 from spark_queue.replay.play import NEVER, Run, run
 from spark_queue.replay.summary import SHOWN, UserSummary, by_user, percentile
-from spark_queue.rules import NewItem, Scheduler
+from spark_queue.rules.rule_model import NewItem
+from spark_queue.rules.scheduler import Scheduler
 from spark_queue.wording import in_html
 
 if TYPE_CHECKING:

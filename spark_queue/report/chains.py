@@ -112,9 +112,15 @@ class Chains:
         states, at = self._state_of(row["held_by"]), self._situation(reason)
         pause = explaining.pause_of(told, self.asked.settings, self.asked.now)
         text = explaining.detail(told, why, states, at, self.directory, pause)
-        explained = explaining.because(row["seq"], reason, text, by=why.by, until=row["until"])
-        back = self._given_back(row["seq"])
-        explained = explaining.with_more(replace(explained, given_back=back), row["more"])
+        explained = Explanation(
+            seq=row["seq"],
+            reason=reason,
+            detail=text,
+            by=why.by,
+            until=row["until"],
+            given_back=self._given_back(row["seq"]),
+        )
+        explained = explaining.with_more(explained, row["more"])
         if row["deferrals"]:
             said = _deferral_text(row["deferrals"], self._last_said(row["seq"], "deferrals"))
             explained = replace(explained, detail=f"{explained.detail}; {said}")
@@ -189,7 +195,7 @@ class Chains:
         moves = self.history(seq)
         if not moves:
             text = "no row of the queue has this seq"
-            return Link(why=explaining.because(seq, "unknown", text), state="")
+            return Link(why=Explanation(seq=seq, reason="unknown", detail=text), state="")
         last = moves[-1]
         if last.state == REFUSED:
             return Link(why=explaining.explain_refusal(seq, last.duplicate_of), state=REFUSED)

@@ -6,16 +6,15 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from spark_queue.config import QueueConfig
 from spark_queue.flow import is_paced, limit_of
 from spark_queue.rules import granting
 from spark_queue.rules.bounds import Played
-from spark_queue.rules.grouping import Member, in_the_way
+from spark_queue.rules.grouping import in_the_way
 from spark_queue.rules.limiting import Limited
-from spark_queue.rules.pacing import Paces, UnitsAsked, instant_of, seconds_of
-from spark_queue.rules.places import LAPSED, TIMED, WAITS, State
+from spark_queue.rules.pacing import Paces, instant_of, seconds_of
+from spark_queue.rules.places import LAPSED, TIMED, WAITS
 from spark_queue.rules.rule_model import FullKey, ItemReason, Reason, Record
 from spark_queue.rules.scheduler_state import (
     TERMINAL,
@@ -23,50 +22,6 @@ from spark_queue.rules.scheduler_state import (
     room_beside,
 )
 from spark_queue.rules.timing import last_loss
-
-
-class Live(Member, Protocol):
-    """A ready or claimed item, with the facts that explain it."""
-
-    @property
-    def state(self) -> State:
-        """Whether it is ready or claimed."""
-
-    @property
-    def available_at(self) -> float | None:
-        """When it may be claimed; None for at once."""
-
-    @property
-    def freed_at(self) -> float | None:
-        """When the lease that holds it may be taken over."""
-
-    @property
-    def losses(self) -> int:
-        """How many leases of it ran out and were superseded."""
-
-    @property
-    def kept_until(self) -> float:
-        """Until when a pause of a key keeps it out of the lines."""
-
-    @property
-    def follows(self) -> int | None:
-        """The item of its key that has begun, until which is over it waits."""
-
-    @property
-    def replaced_by(self) -> int | None:
-        """The newest item of its key, where the next claim ends this one."""
-
-    @property
-    def limited(self) -> Sequence[Limited]:
-        """Its keys that bound the items in flight."""
-
-    @property
-    def asked(self) -> Sequence[UnitsAsked]:
-        """The units that it takes of keys."""
-
-    def has_expired(self, now: float) -> bool:
-        """Whether its deadline has passed."""
-
 
 #: Of a queue without a rule by which items that start keep others back.
 NOTHING_PLAYED = Played()
@@ -92,25 +47,25 @@ class Situation:
     starting: int = 0
     """How many of it do."""
 
-    def ends(self, item: Live) -> bool:
+    def ends(self, item: Record) -> bool:
         """Whether a claim would end the item before it looks for others to serve."""
         place = item.place_at(self.now)
         is_over = place in WAITS and item.has_expired(self.now)
         is_over = is_over or item.replaced_by is not None
         return is_over or (place in LAPSED and self.is_worn_out(item))
 
-    def is_worn_out(self, item: Live) -> bool:
+    def is_worn_out(self, item: Record) -> bool:
         """Whether the item dies when one more lease of it has run out."""
         return item.losses >= last_loss(self.config.max_losses)
 
-    def keeps_back(self, item: Live) -> Iterator[ItemReason]:
+    def keeps_back(self, item: Record) -> Iterator[ItemReason]:
         """Yield the bounds of keys that pass an item whose time has come."""
         if item.state == "ready":
             yield from self._full_keys(item)
         yield from self._short_keys(item)
 
     # rule: limit of a key
-    def _full_keys(self, item: Live) -> Iterator[ItemReason]:
+    def _full_keys(self, item: Record) -> Iterator[ItemReason]:
         """Yield the keys of an item without room, each with the first item in flight of it."""
         for number, key in item.limited:
             limit, flights = limit_of(self.config, number), self.flights.get((number, key), ())
@@ -121,7 +76,7 @@ class Situation:
                 yield ItemReason(reason="key limit", by=first, full=full)
 
     # rule: rate of a key
-    def _short_keys(self, item: Live) -> Iterator[ItemReason]:
+    def _short_keys(self, item: Record) -> Iterator[ItemReason]:
         """Yield the keys of an item that lack units, each with the instant when it has them."""
         if self.paces is None:
             return
@@ -135,7 +90,7 @@ class Situation:
             reason: Reason = "rate" if self.paces.is_whole(asked.key) else "key rate"
             yield ItemReason(reason=reason, until=seconds_of(at), short=asked)
 
-    def with_flights(self, items: Iterable[Live]) -> Situation:
+    def with_flights(self, items: Iterable[Record]) -> Situation:
         """Return the situation with items in flight, without those that the next claim ends."""
         flights: dict[Limited, list[int]] = {}
         staying = [item for item in items if not self.ends(item)]
@@ -144,7 +99,7 @@ class Situation:
                 flights.setdefault(key, []).append(item.seq)
         return replace(self, in_flight=len(staying), flights=flights)
 
-    def after(self, played: Played, items: Iterable[Live]) -> Situation:
+    def after(self, played: Played, items: Iterable[Record]) -> Situation:
         """Return the situation after a claim of any length, by the items that it would take."""
         starts: dict[Limited, list[int]] = {}
         waiting = [item for item in items if item.state == "ready"]
@@ -194,7 +149,7 @@ def _free_followers(
 
 
 # rule: reason of an item
-def explain_live(item: Live, members: Iterable[Live], at: Situation) -> ItemReason:
+def explain_live(item: Record, members: Iterable[Record], at: Situation) -> ItemReason:
     """Give the first reason why a live item is not claimed, and how many more there are.
 
     Reasons are tried in the order lease, pause, end, pause of a key, delay, group, limit of a key,
@@ -212,7 +167,7 @@ def explain_live(item: Live, members: Iterable[Live], at: Situation) -> ItemReas
     return replace(first, state=item.state, more=max(0, len(found) - 1))
 
 
-def _reasons(item: Live, members: Iterable[Live], at: Situation) -> Iterator[ItemReason]:
+def _reasons(item: Record, members: Iterable[Record], at: Situation) -> Iterator[ItemReason]:
     place = item.place_at(at.now)
     if place == "held":
         yield ItemReason(reason="leased", until=item.freed_at)
@@ -238,7 +193,7 @@ def next_event_at(state: SchedulerState, now: float, *, by_rates: bool) -> float
     return None if at is None else max(at, now)
 
 
-def _explain_end(item: Live, at: Situation) -> ItemReason:
+def _explain_end(item: Record, at: Situation) -> ItemReason:
     if item.has_expired(at.now):
         return ItemReason(reason="expired")
     if item.replaced_by is not None:
@@ -246,7 +201,7 @@ def _explain_end(item: Live, at: Situation) -> ItemReason:
     return ItemReason(reason="lease lost")
 
 
-def _explain_time(item: Live, at: Situation) -> Iterator[ItemReason]:
+def _explain_time(item: Record, at: Situation) -> Iterator[ItemReason]:
     if (until := item.kept_until) > at.now:
         yield ItemReason(reason="key paused", until=until if until < math.inf else None)
     if item.follows is not None:
@@ -255,7 +210,7 @@ def _explain_time(item: Live, at: Situation) -> Iterator[ItemReason]:
         yield ItemReason(reason="delayed", until=item.available_at)
 
 
-def _explain_place(item: Live, members: Iterable[Live], at: Situation) -> Iterator[ItemReason]:
+def _explain_place(item: Record, members: Iterable[Record], at: Situation) -> Iterator[ItemReason]:
     if item.seq in at.played.starting:
         return
     staying = [member for member in members if not at.ends(member)]
@@ -269,11 +224,11 @@ def _explain_place(item: Live, members: Iterable[Live], at: Situation) -> Iterat
 
 
 # rule again: pass of a claim
-def _in_the_way(item: Live, members: Sequence[Live], at: Situation) -> Live | None:
+def _in_the_way(item: Record, members: Sequence[Record], at: Situation) -> Record | None:
     """Return the member of its group that an item waits for."""
     blocking = at.config.on_failure == "block"
 
-    def find(one: Live) -> Live | None:
+    def find(one: Record) -> Record | None:
         return in_the_way(one, members, at.now, limit=at.config.group_limit, blocking=blocking)
 
     other = find(item)

@@ -6,10 +6,10 @@ import math
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Protocol, TypeVar
 
 from spark_queue.rules.heap import Heap
 from spark_queue.rules.places import Place
+from spark_queue.rules.ready import Line
 from spark_queue.rules.rule_model import Record
 
 _CLAIMABLE = frozenset({"due", "lost"})
@@ -18,22 +18,12 @@ _CLAIMABLE = frozenset({"due", "lost"})
 _HELD = frozenset({"held", "kept"})
 
 
-class ServiceLine(Protocol):
-    """Where claimable items stand in their order of service."""
-
-    def add(self, record: Record) -> None:
-        """Let an item stand in the line."""
-
-    def discard(self, record: Record) -> None:
-        """Take an item out of the line, if it is in it."""
-
-
 class Ungrouped:
     """No groups: an item is claimable whenever it is due, or its lease ran out."""
 
     __slots__ = ("_line",)
 
-    def __init__(self, line: ServiceLine) -> None:
+    def __init__(self, line: Line) -> None:
         self._line = line
 
     def predecessor(self, group_key: Hashable) -> Record | None:
@@ -56,7 +46,7 @@ class Ungrouped:
     def configure(self, *, limit: int, blocking: bool, run: int) -> None:
         """Change the rules for all groups."""
 
-    def stand_in(self, line: ServiceLine) -> None:
+    def stand_in(self, line: Line) -> None:
         """Go on with another line, in which the claimable items stand, too."""
         self._line = line
 
@@ -144,7 +134,7 @@ class Serial(Ungrouped):
     __slots__ = ("_blocking", "_groups", "_limit", "_records", "_run")
 
     def __init__(
-        self, line: ServiceLine, records: Mapping[int, Record], *, limit: int, blocking: bool
+        self, line: Line, records: Mapping[int, Record], *, limit: int, blocking: bool
     ) -> None:
         super().__init__(line)
         self._records = records
@@ -271,29 +261,15 @@ class Serial(Ungrouped):
         self._line.discard(self._records[seq])
 
 
-class Member(Protocol):
-    """A live item of a group, as its other members see it."""
-
-    @property
-    def seq(self) -> int:
-        """Its sequence number."""
-
-    def place_at(self, now: float) -> Place:
-        """Return where it is at an instant."""
-
-
-_AnyMember = TypeVar("_AnyMember", bound=Member)
-
-
 def in_the_way(
-    record: Member, members: Iterable[_AnyMember], now: float, *, limit: int, blocking: bool
-) -> _AnyMember | None:
+    record: Record, members: Iterable[Record], now: float, *, limit: int, blocking: bool
+) -> Record | None:
     """Return the member of a group that blocks another one at an instant.
 
     It is worked out from the members alone, for any instant and for claims without runs. Where
     several are, it is one that waits for its time, or else one in flight, the earliest of them.
     """
-    at: dict[Place, list[_AnyMember]] = {"held": [], "lost": [], "due": [], "delayed": []}
+    at: dict[Place, list[Record]] = {"held": [], "lost": [], "due": [], "delayed": []}
     for member in members:
         place = member.place_at(now)
         at["held" if place in _HELD else place].append(member)

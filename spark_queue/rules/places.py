@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, TypeVar
 
 from spark_queue.config import QueueConfig
 
@@ -51,41 +51,3 @@ def is_busy(state: str, *tries: int) -> bool:
 
 #: Where an item is that has a key.
 Holding = Literal["waits", "busy", "over"]
-
-
-class _Times(Protocol):
-    """The instants that an item waits for, where it does."""
-
-    @property
-    def state(self) -> State: ...
-    @property
-    def available_at(self) -> float | None: ...
-    @property
-    def freed_at(self) -> float | None: ...
-    @property
-    def expires_at(self) -> float | None: ...
-    @property
-    def kept_until(self) -> float: ...
-    @property
-    def follows(self) -> int | None: ...
-
-
-class Timed:
-    """A live item, by the instants that it waits for."""
-
-    __slots__ = ()
-
-    # rule: place at an instant
-    def place_at(self: _Times, now: float) -> Place:
-        """Return where the item is at an instant."""
-        is_kept = self.follows is not None or self.kept_until > now
-        if self.state != "claimed":
-            is_due = self.available_at is None or self.available_at <= now
-            return "due" if is_due and not is_kept else "delayed"
-        if self.freed_at is None or self.freed_at > now:
-            return "held"
-        return "kept" if is_kept else "lost"
-
-    def has_expired(self: _Times, now: float) -> bool:
-        """Whether the item's deadline has passed."""
-        return self.expires_at is not None and self.expires_at <= now

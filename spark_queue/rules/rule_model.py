@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from spark_queue.checks import LARGEST, optional, require_count
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.rules.fairness import is_passed, share
-from spark_queue.rules.places import Holding, Place, State, Timed, is_busy
+from spark_queue.rules.places import Holding, Place, State, is_busy
 
 if TYPE_CHECKING:
     from spark_queue.rules.fairness import Account
@@ -204,48 +204,6 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
-    """An item as it stands."""
-
-    seq: int
-    """The item."""
-    new: NewItem
-    """The item as it was enqueued."""
-    state: State
-    """Where it is in its life."""
-    priority: int
-    """Its priority, lowered to that of an earlier item of its group."""
-    tag: float
-    """Its place among the turns of that priority."""
-    enqueued_at: float
-    """When it was enqueued."""
-    available_at: float | None
-    """When it may be claimed, or None for at once."""
-    attempts: int
-    """Attempts that failed."""
-    losses: int
-    """Leases that ran out and were superseded."""
-    deferrals: int
-    """How often its holders deferred it."""
-    lease: int | None
-    """The lease that holds it, while it is claimed."""
-    lease_expires_at: float | None
-    """When that lease runs out."""
-    worker_id: str
-    """Who claimed it last."""
-    finished_at: float | None
-    """When it reached a terminal state."""
-    error: str | None
-    """The last error."""
-    origin: int | None
-    """The finished item that it repeats."""
-    chain: int | None = None
-    """The first of the items that replace each other, of those after it."""
-    chain_at: float | None = None
-    """When the first of those came that wait with it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
     """The numbers of items. ``enqueued`` is the sum of all others but ``refused``."""
 
@@ -302,7 +260,7 @@ class ItemReason:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Record(Timed):
+class Record:
     """An item as it stands. Its place follows the scheduler's clock, its state only its steps."""
 
     seq: int
@@ -381,6 +339,17 @@ class Record(Timed):
         """When the item expires."""
         return self.new.expires_at
 
-    def view(self) -> Item:
-        """Return the item as frozen data."""
-        return Item(**{one.name: getattr(self, one.name) for one in fields(Item)})
+    # rule: place at an instant
+    def place_at(self, now: float) -> Place:
+        """Return where the item is at an instant, while it is live."""
+        is_kept = self.follows is not None or self.kept_until > now
+        if self.state != "claimed":
+            is_due = self.available_at is None or self.available_at <= now
+            return "due" if is_due and not is_kept else "delayed"
+        if self.freed_at is None or self.freed_at > now:
+            return "held"
+        return "kept" if is_kept else "lost"
+
+    def has_expired(self, now: float) -> bool:
+        """Whether the item's deadline has passed."""
+        return self.expires_at is not None and self.expires_at <= now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any, TypeVar, cast
 
 from spark_queue.config import QueueConfig
@@ -17,10 +18,10 @@ from spark_queue.rules.rule_model import (
     Admitted,
     Counts,
     Grant,
-    Item,
     ItemReason,
     NewItem,
     Outcome,
+    Record,
     Settled,
 )
 from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState, check_hashable
@@ -50,7 +51,7 @@ class Scheduler:
 
     Examples
     --------
-    >>> from spark_queue.rules import Ack
+    >>> from spark_queue.rules.rule_model import Ack
     >>> scheduler = Scheduler(QueueConfig(fair_key="tenant"))
     >>> _ = scheduler.admit([NewItem(payload=p, fair_key=p[0]) for p in ("a1", "a2", "b1")], 0.0)
     >>> grant = scheduler.claim(0.0, 2)
@@ -349,14 +350,10 @@ class Scheduler:
         record = self._state.records.get(seq)
         return None if record is None else record.state
 
-    def item(self, seq: int) -> Item | None:
-        """Return an item as it stands; None for refused, forgotten and unknown ones."""
+    def item(self, seq: int) -> Record | None:
+        """Return a copy of an item as it stands; None for refused, forgotten and unknown ones."""
         record = self._state.records.get(seq)
-        return None if record is None else record.view()
-
-    def stored_tag(self, seq: int) -> float:
-        """Return the stored tag of a live item: in units of cost, at any weight."""
-        return self._state.records[seq].raw_tag
+        return None if record is None else copy(record)
 
     def last_tag(self, priority: int, fair_key: Hashable) -> float:
         """Return the last tag that a key was given at a priority, 0 where that is forgotten.

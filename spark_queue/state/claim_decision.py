@@ -24,11 +24,11 @@ from spark_queue.log.schema import (
     TERMINAL,
 )
 from spark_queue.overriding import override
-from spark_queue.rules import Grant, Leased
 from spark_queue.rules.fairness import Level
 from spark_queue.rules.granting import REPLACED
 from spark_queue.rules.pacing import Debt, moment_of
 from spark_queue.rules.places import freed_at
+from spark_queue.rules.rule_model import Grant, Leased
 from spark_queue.rules.timing import add_loss
 from spark_queue.state.open_items import LineKey, Row
 from spark_queue.state.replica import Replica

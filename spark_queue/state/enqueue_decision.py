@@ -13,10 +13,11 @@ from spark_queue.config import QueueConfig
 from spark_queue.log.heads import Pointer, QueueHead
 from spark_queue.log.schema import GROUP, ITEM, KEY, META_LANE, QUEUE_COLUMNS, REFUSED, REFUSED_LANE
 from spark_queue.log.settings import Settings
-from spark_queue.rules import Admitted, NewItem, Scheduler
 from spark_queue.rules.fairness import tag_of
 from spark_queue.rules.places import Holding
 from spark_queue.rules.replacing import Replacing
+from spark_queue.rules.rule_model import Admitted, NewItem
+from spark_queue.rules.scheduler import Scheduler
 from spark_queue.state import schedulers
 from spark_queue.state.open_items import Holders, LineKey, Row, has_begun
 from spark_queue.state.request import EnqueueFacts
@@ -212,10 +213,9 @@ def _row(
     item = scheduler.item(answer.seq)
     if item is None:
         return {**logged, "_gen": REFUSED_LANE, "_kind": REFUSED, "_round": None}
-    tag = scheduler.stored_tag(answer.seq)
     # What a step took back waits since the item that it was has.
     since = row.get("_enqueued_at") or now
-    placed = {"_priority": item.priority, "_round": tag, "_enqueued_at": since}
+    placed = {"_priority": item.priority, "_round": item.raw_tag, "_enqueued_at": since}
     if is_replacing:
         placed |= {
             "_replaces": answer.replaces or answer.follows,

@@ -14,10 +14,10 @@ from spark_queue.log.heads import Pointer
 from spark_queue.log.schema import CLAIMED, READY
 from spark_queue.log.settings import Settings
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.rules import Scheduler
 from spark_queue.rules.dedup_keys import kept_for
 from spark_queue.rules.following import FORMAT
 from spark_queue.rules.pacing import Paces
+from spark_queue.rules.scheduler import Scheduler
 from spark_queue.state.open_items import Holders, LineKey, Row, has_begun
 from spark_queue.state.replica import Replica
 

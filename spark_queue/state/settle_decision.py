@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from spark_queue.config import QueueConfig
 from spark_queue.log.schema import DEAD, ITEM, READY
-from spark_queue.rules import Ack, Dead, Defer, Nack, Outcome, Release, Scheduler
+from spark_queue.rules.rule_model import Ack, Dead, Defer, Nack, Outcome, Release
+from spark_queue.rules.scheduler import Scheduler
 from spark_queue.rules.scheduler_state import is_held_by
 from spark_queue.rules.timing import add_loss, last_loss
 from spark_queue.saying import Said

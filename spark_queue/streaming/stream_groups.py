@@ -11,7 +11,8 @@ from operator import attrgetter
 from typing import Any, cast
 
 from spark_queue.config import OnFailure, QueueConfig
-from spark_queue.rules import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler
+from spark_queue.rules.rule_model import Ack, Dead, Nack, NewItem, Outcome, Release
+from spark_queue.rules.scheduler import Scheduler
 from spark_queue.streaming.stream_pages import NEAR, PAGE, GroupTail
 from spark_queue.streaming.stream_rules import (
     ARRIVAL,
@@ -145,8 +146,7 @@ class SerialRules(BucketRules):
         item = self._scheduler.item(run.seq)
         assert item is not None  # noqa: S101 - for the type checker: it is live
         until = item.available_at if item.lease is None else item.lease_expires_at
-        tag = self._scheduler.stored_tag(run.seq)
-        known = [run.seq, tag, item.attempts, item.losses, run.lease, until]
+        known = [run.seq, item.raw_tag, item.attempts, item.losses, run.lease, until]
         return [order, run.number, run.since, *known]
 
     def _group(self, name: str) -> _Group | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -16,18 +15,19 @@ from spark_queue.log.disk.liveness import judge
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.schema import CLAIMED
 from spark_queue.log.settings import Settings
+from spark_queue.reader_config import ReaderConfig
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.bounds import reason_of
-from spark_queue.rules.explain import Situation, explain_live
-from spark_queue.rules.limiting import Limited, keys_of
-from spark_queue.rules.pacing import UnitsAsked
-from spark_queue.rules.places import TIMED, State, Timed, freed_at
-from spark_queue.rules.replacing import waits_of
+from spark_queue.rules.explain import Situation
+from spark_queue.rules.limiting import keys_of
+from spark_queue.rules.places import State, freed_at
 from spark_queue.rules.rule_model import FullKey, ItemReason, Reason
+from spark_queue.rules.scheduler import Scheduler
+from spark_queue.rules.scheduler_state import room_beside
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import replica_choice
-from spark_queue.state.open_items import has_begun
-from spark_queue.state.schedulers import expires_at
+from spark_queue.state.open_items import Row
+from spark_queue.state.schedulers import expires_at, scheduler, without_keys
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 from spark_queue.wording import instant, plural
@@ -48,88 +48,44 @@ def live(store: Store, seq: int) -> Explanation | None:
             # How often it was given back only the log says; and of the members before it none need
             # be known here.
             return None
-        limit, chains = store.reader_config(), replica.items.chains()
-        known = {**replica.items, seq: row}.values()
-        rows = [{**other, "_expires_at": expires_at(other, limit)} for other in known]
-        head = store.status_head()
+        rows = list({**replica.items, seq: row}.values())
+        head, limit = store.status_head(), store.reader_config()
         settings, now = store.settings(head), store.clock.now()
-        at = Situation(
-            config=settings.config,
-            paused=settings.paused,
-            now=now.timestamp(),
-            in_flight=head.claimed,
-        )
-    live = {row["_seq"]: LiveItem.of(row, at, pause_of(row, settings, now)) for row in rows}
-    live |= {
-        one.seq: one for chain in chains for one in _follow_chain([live[seq] for seq in chain], at)
-    }
-    one, has_rules = live[seq], has_pass(at.config) or at.config.max_in_flight is not None
-    if has_rules and not (at.paused or at.ends(one) or one.place_at(at.now) in TIMED):
+    config = settings.config
+    why = _judge(rows, settings, limit).explain(seq, now.timestamp())
+    has_rules = has_pass(config) or config.max_in_flight is not None
+    if has_rules and why.reason not in _BEFORE_ITS_TURN:
         # What starts before it only a claim says.
         return None
-    group = row["_group_key"]
-    of_group = (r["_seq"] for r in rows if group is not None and r["_group_key"] == group)
-    members = [live[seq] for seq in sorted(of_group)]
-    why = explain_live(live[seq], members, at)
-    own = next(other for other in rows if other["_seq"] == seq)
-    states = {member.seq: member.state for member in members}
-    text = detail(own, why, states, at, store.handle.place.directory(), one.pause)
-    until = until_of(own, why.reason, at, one.pause)
-    return with_more(because(seq, why.reason, text, by=why.by, until=until), why.more)
+    at = Situation(
+        config=config, paused=settings.paused, now=now.timestamp(), in_flight=head.claimed
+    )
+    own = {**row, "_expires_at": expires_at(row, limit)}
+    states = {other["_seq"]: other["_state"] for other in rows}
+    directory, pause = store.handle.place.directory(), pause_of(row, settings, now)
+    text = detail(own, why, states, at, directory, pause)
+    found = Explanation(seq=seq, reason=why.reason, detail=text, by=why.by, until=_until(why))
+    return with_more(found, why.more)
 
 
-def _units_at(why: ItemReason) -> datetime | None:
-    """Return when the units of an item are there."""
+#: Reasons of an item whose turn has not come, whatever starts before it.
+_BEFORE_ITS_TURN: frozenset[Reason] = frozenset(
+    ("paused", "expired", "replaced", "lease lost", "key paused", "follows", "delayed")
+)
+
+
+def _judge(rows: Iterable[Row], settings: Settings, limit: ReaderConfig) -> Scheduler:
+    """Return a scheduler of some items, by which it is known what each waits for."""
+    judge = scheduler(without_keys(settings.config), rows, {}, (), reader_config=limit)
+    judge.pause_keys(settings.key_ends())
+    if settings.paused:
+        judge.pause()
+    return judge
+
+
+def _until(why: ItemReason) -> datetime | None:
+    """Return until when a reason holds, where that is known."""
     return None if why.until is None else datetime.fromtimestamp(why.until, timezone.utc)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveItem(Timed):
-    """A live item, as the scheduler's rules look at it."""
-
-    seq: int
-    state: State
-    losses: int
-    available_at: float | None
-    expires_at: float | None
-    freed_at: float | None
-    is_busy: bool = False
-    limited: Sequence[Limited] = ()
-    asked: Sequence[UnitsAsked] = ()
-    pause: Pause | None = None
-    """The one that keeps it back for longest."""
-    follows: int | None = None
-    replaced_by: int | None = None
-
-    @property
-    def kept_until(self) -> float:
-        """Until when it is paused; minus infinity for never."""
-        return -math.inf if self.pause is None else _seconds(self.pause.until) or math.inf
-
-    @classmethod
-    def of(cls, row: AnyRow, at: Situation, pause: Pause | None) -> LiveItem:
-        """Look at a row; by bounds of keys none is explained here."""
-        until = row["_lease_expires_at"]
-        return cls(
-            seq=row["_seq"],
-            state=row["_state"],
-            losses=row["_losses"],
-            is_busy=has_begun(row),
-            available_at=_seconds(row["_available_at"]),
-            expires_at=_seconds(row["_expires_at"]),
-            freed_at=None if until is None else _seconds(freed_at(until, at.config)),
-            pause=pause,
-        )
-
-
-def _follow_chain(chain: Sequence[LiveItem], at: Situation) -> list[LiveItem]:
-    """Return items that replace each other as the next claim finds them."""
-    older, newest, busy = waits_of(chain)
-    found = [replace(one, replaced_by=chain[-1].seq) for one in older]
-    is_over = any(one.seq == busy and at.ends(one) for one in chain)
-    if newest is not None and busy is not None and not is_over:
-        found.append(replace(newest, follows=busy))
-    return found
 
 
 def detail(
@@ -185,7 +141,7 @@ def _say_in_flight(at: Situation) -> str:
 
 def _say_short(why: ItemReason, at: Situation) -> str:
     """Say which rate lacks the units of an item, and until when."""
-    until = None if why.short is None else _units_at(why)
+    until = None if why.short is None else _until(why)
     if why.short is None or until is None or at.paces is None:
         return ""
     rate, key = at.paces.rate_of(why.short.key), why.short.key[1]
@@ -215,31 +171,6 @@ def _say_end(until: datetime, config: QueueConfig) -> str:
     return f"{say_instant(until)}{later}"
 
 
-def until_of(row: AnyRow, reason: Reason, at: Situation, pause: Pause | None) -> datetime | None:
-    """Return until when a reason holds, where that is known."""
-    if reason == "leased":
-        return freed_at(utc(row["_lease_expires_at"]), at.config)
-    if reason == "key paused" and pause is not None:
-        return pause.until
-    return utc(row["_available_at"]) if reason == "delayed" else None
-
-
-def _seconds(local: datetime | None) -> float | None:
-    return None if local is None else utc(local).timestamp()
-
-
-def because(
-    seq: int,
-    reason: Reason,
-    detail: str,
-    *,
-    by: int | None = None,
-    until: datetime | None = None,
-) -> Explanation:
-    """Return an explanation."""
-    return Explanation(seq=seq, reason=reason, detail=detail, by=by, until=until)
-
-
 def with_more(explained: Explanation, more: int) -> Explanation:
     """Return an explanation that says how many more reasons hold."""
     if not more:
@@ -251,13 +182,16 @@ def with_more(explained: Explanation, more: int) -> Explanation:
 def explain_refusal(seq: int, holder: int | None) -> Explanation:
     """Explain a row that never became an item."""
     if holder is None:
-        return because(seq, "refused", "a reader was full when it came; enqueue it again")
-    return because(seq, "duplicate", f"its key is held by item {holder}", by=holder)
+        why = "a reader was full when it came; enqueue it again"
+        return Explanation(seq=seq, reason="refused", detail=why)
+    why = f"its key is held by item {holder}"
+    return Explanation(seq=seq, reason="duplicate", detail=why, by=holder)
 
 
 def explain_end(seq: int, state: str, at: datetime, error: str | None) -> Explanation:
     """Explain an item that is over."""
-    return because(seq, "finished", f"{state} at {say_instant(at)}{f': {error}' if error else ''}")
+    why = f"{state} at {say_instant(at)}{f': {error}' if error else ''}"
+    return Explanation(seq=seq, reason="finished", detail=why)
 
 
 def say_instant(at: datetime) -> str:
@@ -310,18 +244,14 @@ def _waiting(at: Snapshot) -> tuple[Standing, bool]:
     return Standing(waiting=waiting, until=until), left <= 0 or why is not None
 
 
-#: An item that is due, as any other.
-_DUE = LiveItem(seq=0, state="ready", losses=0, available_at=None, expires_at=None, freed_at=None)
-
-
 def _in_the_way(head: StatusHead, settings: Settings) -> Reason | None:
     """Say what holds up items that are due, where a claim gets none; ``None`` if it may be more."""
-    config, paused = settings.config, settings.paused
-    at = Situation(config=config, paused=paused, now=0.0, in_flight=head.claimed)
-    why = explain_live(_DUE, (), at).reason
-    if why != "runnable":
-        return why
+    config = settings.config
+    if settings.paused:
+        return "paused"
+    if room_beside(head.claimed, config.max_in_flight) == 0:
+        return "limit"
     # What nothing else holds up is held by its group or a key, or was looked at too late.
     kinds = {reason_of(bound) for bound in bounds_of(config)}
     kinds |= {"held by group"} if config.group_key is not None else set()
-    return None if len(kinds) > 1 else next(iter(kinds), why)
+    return None if len(kinds) > 1 else next(iter(kinds), "runnable")

@@ -25,8 +25,18 @@ from spark_queue.flow import stored_texts, stored_units
 from spark_queue.flow_forms import expression_of
 from spark_queue.local_queue import LocalQueue
 from spark_queue.queue_views import store_of
-from spark_queue.rules import Ack, Dead, Defer, Grant, Nack, NewItem, Outcome, Release, Scheduler
-from spark_queue.rules.rule_model import Admitted
+from spark_queue.rules.rule_model import (
+    Ack,
+    Admitted,
+    Dead,
+    Defer,
+    Grant,
+    Nack,
+    NewItem,
+    Outcome,
+    Release,
+)
+from spark_queue.rules.scheduler import Scheduler
 from spark_queue.state.request import EnqueueRules
 from spark_queue.views.items import collect
 

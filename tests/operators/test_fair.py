@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, functions as F
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.operators import Resume, fair_order, fair_rank, fair_take, running
-from spark_queue.rules import NewItem, Scheduler
+from spark_queue.rules.rule_model import NewItem
+from spark_queue.rules.scheduler import Scheduler
 from tests.operators.conftest import Frame
 
 SCHEMA = "tenant string, at int"

@@ -13,8 +13,9 @@ from datetime import timedelta
 from fractions import Fraction
 
 from spark_queue.config import QueueConfig
-from spark_queue.rules import Ack, Admitted, Dead, Defer, NewItem, Outcome, Release, retry_draw
+from spark_queue.rules.outcomes import retry_draw
 from spark_queue.rules.places import Holding
+from spark_queue.rules.rule_model import Ack, Admitted, Dead, Defer, NewItem, Outcome, Release
 
 TERMINAL = ("acked", "dead", "expired", "cancelled")
 Key = tuple[int, Hashable]

@@ -12,7 +12,8 @@ from typing import Any
 from spark_queue.config import QueueConfig
 from spark_queue.flow import Limit, Rate
 from spark_queue.retry_policy import RetryPolicy
-from spark_queue.rules import Ack, Dead, Defer, Grant, Nack, NewItem, Release, Scheduler
+from spark_queue.rules.rule_model import Ack, Dead, Defer, Grant, Nack, NewItem, Release
+from spark_queue.rules.scheduler import Scheduler
 from tests.properties.naive import TERMINAL, Thing
 from tests.properties.test_scheduler_machine import SchedulerMachine
 

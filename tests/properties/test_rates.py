@@ -8,7 +8,8 @@ from hypothesis import given, settings, strategies as st
 
 from spark_queue.config import QueueConfig
 from spark_queue.flow import Rate
-from spark_queue.rules import NewItem, Release, Scheduler
+from spark_queue.rules.rule_model import NewItem, Release
+from spark_queue.rules.scheduler import Scheduler
 
 
 def _most_within(starts: list[float], per: float) -> int:

@@ -15,9 +15,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from spark_queue.config import QueueConfig
 from spark_queue.flow import Limit, Rate, key_texts
 from spark_queue.retry_policy import RetryPolicy
-from spark_queue.rules import Ack, Dead, Defer, Grant, Nack, NewItem, Outcome, Release, Scheduler
 from spark_queue.rules.pacing import Debt
 from spark_queue.rules.replacing import Replacing
+from spark_queue.rules.rule_model import Ack, Dead, Defer, Grant, Nack, NewItem, Outcome, Release
+from spark_queue.rules.scheduler import Scheduler
 from tests.properties.naive import TERMINAL, NaiveQueue
 
 # Powers of two, whose sums and quotients are exact, so that both sides must agree to the last bit.

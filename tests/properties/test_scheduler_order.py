@@ -12,7 +12,8 @@ from hypothesis import given, strategies as st
 
 from spark_queue.config import QueueConfig
 from spark_queue.retry_policy import RetryPolicy
-from spark_queue.rules import Ack, Nack, NewItem, Release, Scheduler
+from spark_queue.rules.rule_model import Ack, Nack, NewItem, Release
+from spark_queue.rules.scheduler import Scheduler
 
 FAIR = QueueConfig(fair_key="f", max_attempts=None, retry=RetryPolicy(delay=timedelta(0)))
 KEYS = st.sampled_from("abcd")

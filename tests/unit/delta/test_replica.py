@@ -20,7 +20,8 @@ from spark_queue.log.schema import QUEUE_COLUMNS, STATUS_COLUMNS
 from spark_queue.log.settings import Settings
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.retry_policy import RetryPolicy
-from spark_queue.rules import Ack, Dead, Defer, Nack, NewItem, Outcome, Release, Scheduler
+from spark_queue.rules.rule_model import Ack, Dead, Defer, Nack, NewItem, Outcome, Release
+from spark_queue.rules.scheduler import Scheduler
 from spark_queue.saying import Said
 from spark_queue.state import claim_decision, enqueue_decision
 from spark_queue.state.open_items import ENTERED, FOLLOWED

@@ -17,7 +17,8 @@ from spark_queue.commands.admin import checkpoint
 from spark_queue.commands.settle import settle
 from spark_queue.log.schema import CLAIMED, CONFIG, ITEM, OPEN_LANE, RATE, READY
 from spark_queue.log.settings import Settings
-from spark_queue.rules import NewItem, Release, Scheduler
+from spark_queue.rules.rule_model import NewItem, Release
+from spark_queue.rules.scheduler import Scheduler
 from spark_queue.state.settle_decision import Every
 
 SECOND = timedelta(seconds=1)

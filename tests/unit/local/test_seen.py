@@ -9,7 +9,9 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
+from spark_queue.flow import Limit
 from spark_queue.local_queue import LocalQueue
+from spark_queue.views import explaining
 from tests.unit.local.conftest import Make
 
 MINUTE = timedelta(minutes=1)
@@ -172,3 +174,21 @@ def test_the_first_reader_with_a_name_takes_over(make: Make) -> None:
 def test_a_handle_names_its_queue(make: Make, queue_path: str) -> None:
     """It shows its path."""
     assert repr(make()) == f"LocalQueue({queue_path!r})"
+
+
+@pytest.mark.parametrize("who", ["this process", "the logs"])
+def test_all_that_holds_up_an_item_is_counted(
+    make: Make, who: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a paused queue also a key without room, and a full queue."""
+    if who == "the logs":
+        monkeypatch.setattr(explaining, "live", lambda *_: None)
+    limits = (Limit(by="tenant", default=1),)
+    queue = make("id string, tenant string", fair_key="tenant", max_in_flight=1, limits=limits)
+    queue.enqueue([{"id": name, "tenant": "a"} for name in "xy"])
+    queue.claim(1)
+    queue.pause()
+
+    told = queue.explain(2)
+
+    assert (told.reason, told.more) == ("paused", 2)

@@ -7,7 +7,8 @@ from typing import Any
 
 from spark_queue.config import QueueConfig
 from spark_queue.retry_policy import RetryPolicy
-from spark_queue.rules import Ack, NewItem, Outcome, Scheduler
+from spark_queue.rules.rule_model import Ack, NewItem, Outcome
+from spark_queue.rules.scheduler import Scheduler
 
 
 def scheduler_of(**settings: Any) -> Scheduler:

@@ -7,8 +7,9 @@ import pytest
 
 from spark_queue.config import QueueConfig
 from spark_queue.flow import Limit
-from spark_queue.rules import Ack, Dead, Nack, NewItem, Scheduler
 from spark_queue.rules.heap import Heap
+from spark_queue.rules.rule_model import Ack, Dead, Nack, NewItem
+from spark_queue.rules.scheduler import Scheduler
 from tests.unit.rules.steps import admit, claim, scheduler_of
 
 CROWD = 3000

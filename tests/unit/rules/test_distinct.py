@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from spark_queue.rules import Admitted, Dead, NewItem, Scheduler
+from spark_queue.rules.rule_model import Admitted, Dead, NewItem
+from spark_queue.rules.scheduler import Scheduler
 from tests.unit.rules.steps import admit, claim, scheduler_of, settle
 
 A, B, NULL = NewItem(dedup_key="a"), NewItem(dedup_key="b"), NewItem()

@@ -10,8 +10,9 @@ from hypothesis import example, given, strategies as st
 
 from spark_queue.checks import LARGEST
 from spark_queue.config import QueueConfig
-from spark_queue.rules import NewItem, Release, Scheduler
 from spark_queue.rules.fairness import UNIT, round_to_unit, share
+from spark_queue.rules.rule_model import NewItem, Release
+from spark_queue.rules.scheduler import Scheduler
 
 #: Such as have no end as binary fractions, and such as are less than a unit.
 COSTS = st.one_of(st.sampled_from([0.1, 0.7, 1 / 3, 1e-9]), st.floats(1e-9, 1e6))

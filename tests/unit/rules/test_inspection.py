@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from spark_queue.retry_policy import RetryPolicy
-from spark_queue.rules import ItemReason, Nack, NewItem, Release
+from spark_queue.rules.rule_model import ItemReason, Nack, NewItem, Release
 from tests.unit.rules.steps import admit, claim, grouped, scheduler_of, settle
 
 

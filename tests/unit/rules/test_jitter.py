@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from spark_queue.rules import retry_draw
+from spark_queue.rules.outcomes import retry_draw
 
 
 # rule: delay of a retry

@@ -8,7 +8,8 @@ import pytest
 
 from spark_queue.config import QueueConfig
 from spark_queue.flow import Limit
-from spark_queue.rules import Ack, NewItem, Release, Scheduler
+from spark_queue.rules.rule_model import Ack, NewItem, Release
+from spark_queue.rules.scheduler import Scheduler
 
 MINUTE = timedelta(minutes=1)
 

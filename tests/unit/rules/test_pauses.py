@@ -7,7 +7,8 @@ import math
 from datetime import timedelta
 
 from spark_queue.config import QueueConfig
-from spark_queue.rules import NewItem, Scheduler
+from spark_queue.rules.rule_model import NewItem
+from spark_queue.rules.scheduler import Scheduler
 
 _LEASE = timedelta(seconds=10)
 

@@ -6,7 +6,8 @@ from datetime import timedelta
 import pytest
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.rules import Ack, Nack, NewItem, Scheduler
+from spark_queue.rules.rule_model import Ack, Nack, NewItem
+from spark_queue.rules.scheduler import Scheduler
 from tests.unit.rules.steps import admit, claim, drain, fair, scheduler_of, settle
 
 

@@ -8,7 +8,9 @@ import pytest
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 from spark_queue.retry_policy import RetryPolicy
-from spark_queue.rules import Ack, Admitted, Dead, Nack, NewItem, Release, Scheduler, retry_draw
+from spark_queue.rules.outcomes import retry_draw
+from spark_queue.rules.rule_model import Ack, Admitted, Dead, Nack, NewItem, Release
+from spark_queue.rules.scheduler import Scheduler
 from tests.unit.rules.steps import admit, claim, scheduler_of, settle
 
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from spark_queue.retry_policy import RetryPolicy
-from spark_queue.rules import Nack, NewItem, Release, Scheduler
+from spark_queue.rules.rule_model import Nack, NewItem, Release
+from spark_queue.rules.scheduler import Scheduler
 from tests.unit.rules.steps import admit, claim, drain, grouped, scheduler_of, settle
 
 SLOW = RetryPolicy(backoff="fixed", delay=timedelta(seconds=5))
@@ -237,7 +238,13 @@ def test_a_group_that_was_set_aside_binds_by_its_last_member() -> None:
     scheduler = scheduler_of()
     for key in "aab":
         admit(scheduler, NewItem(group_key="x", fair_key=key, cost=9.0, expires_at=5.0))
-    last = scheduler.stored_tag(2)
+    last = _raw_tag(scheduler, 2)
     assert len(scheduler.propose(6.0, 9).expired) == 3
     (later,) = admit(scheduler, NewItem(group_key="x", fair_key="c"), now=6.0)
-    assert scheduler.stored_tag(later) >= last
+    assert _raw_tag(scheduler, later) >= last
+
+
+def _raw_tag(scheduler: Scheduler, seq: int) -> float:
+    item = scheduler.item(seq)
+    assert item is not None
+    return item.raw_tag

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from spark_queue import Rate
-from spark_queue.rules import NewItem
+from spark_queue.rules.rule_model import NewItem
 from tests.unit.rules.steps import admit, claim, drain, scheduler_of, settle
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from spark_queue.rules import NewItem, Release, Scheduler
+from spark_queue.rules.rule_model import NewItem, Release
+from spark_queue.rules.scheduler import Scheduler
 from tests.unit.rules.steps import admit, claim, drain, fair, scheduler_of, settle
 
 
@@ -149,8 +150,11 @@ def test_configure_keeps_the_scale_of_a_key_that_rests() -> None:
         admit(one, *fair("BBBBBBBB"))
         drain(one)
         admit(one, *fair("A"))
-    assert scheduler.stored_tag(12) == followed.stored_tag(12)
-    assert scheduler.item(12) == followed.item(12)
+    first, second = scheduler.item(12), followed.item(12)
+    assert first is not None
+    assert second is not None
+    assert (first.tag, first.raw_tag) == (second.tag, second.raw_tag)
+    assert scheduler.snapshot()["items"] == followed.snapshot()["items"]
 
 
 def test_a_finished_item_keeps_its_tag_when_weights_change() -> None:
@@ -177,7 +181,7 @@ def test_a_tag_is_the_seq_when_the_queue_names_no_key() -> None:
     """Whatever an item costs, and however often it comes back: it is served at its own turn."""
     scheduler = scheduler_of(fair_key=None)
     admit(scheduler, NewItem(cost=5.0), NewItem(), NewItem())
-    assert [scheduler.stored_tag(seq) for seq in (1, 2, 3)] == [1.0, 2.0, 3.0]
+    assert [item.raw_tag for seq in (1, 2, 3) if (item := scheduler.item(seq))] == [1.0, 2.0, 3.0]
     claim(scheduler, 2)
     settle(scheduler, 1, outcome=Release())
     again = scheduler.claim(0.0, 9).items

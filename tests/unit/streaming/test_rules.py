@@ -13,7 +13,8 @@ from hypothesis import given, strategies as st
 
 from spark_queue.config import QueueConfig
 from spark_queue.retry_policy import RetryPolicy
-from spark_queue.rules import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler
+from spark_queue.rules.rule_model import Ack, Dead, Nack, NewItem, Outcome, Release
+from spark_queue.rules.scheduler import Scheduler
 from spark_queue.streaming.stream_groups import SerialRules
 from spark_queue.streaming.stream_rules import (
     ARRIVAL,
