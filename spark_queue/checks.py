@@ -306,9 +306,7 @@ def is_number(value: object) -> bool:
 
 def is_positive(value: Any) -> bool:
     """Whether a value is a number above 0, finite as a float."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return 0 < value <= LARGEST
+    return is_number(value) and 0 < value <= LARGEST
 
 
 def seconds(name: str, value: float) -> timedelta:

@@ -188,7 +188,7 @@ def _require_number(what: str, value: object) -> None:
 
 
 def _require_above_0(what: str, value: object) -> None:
-    if value is not None and not (is_number(value) and is_positive(value)):
+    if value is not None and not is_positive(value):
         raise InvalidConfigError(
             f"{what} is {shorten(value)}: it must be a number above 0 or None; "
             "to stop a key, pause it"

@@ -219,12 +219,6 @@ class LocalReader(LocalVerbs, ReaderFacts["pa.Table", "pa.Schema"]):
     Its claims, its settings and its pause are its own; the items are shared.
     """
 
-    def __init__(self, store: Store) -> None:
-        super().__init__(store, store)
-
-    def __repr__(self) -> str:
-        return f"LocalReader({self.name!r}, {self.reader!r})"
-
 
 def _store(
     path: str | Path,

@@ -298,6 +298,9 @@ class Looking(Opened, Generic[FrameT, SchemaT]):
 class ReaderFacts(Looking[FrameT, SchemaT]):
     """One reader of a queue."""
 
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, store)
+
     @property
     def reader(self) -> str:
         """The reader's name; empty for the default reader."""
@@ -323,6 +326,9 @@ class ReaderFacts(Looking[FrameT, SchemaT]):
             logs.
         """
         return self._views.lag(self._store)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.reader!r})"
 
 
 def store_of(seen: Opened) -> Store:

@@ -21,7 +21,6 @@ from spark_queue.processing.handler_types import AnyHandler, BatchHandler, ItemH
 from spark_queue.processing.loop import Asked, ProcessResult
 from spark_queue.queue_views import ReaderFacts
 from spark_queue.spark import frames
-from spark_queue.state.store import Store
 from spark_queue.views import items
 from spark_queue.working import Working
 
@@ -143,9 +142,6 @@ class Reader(SparkVerbs, ReaderFacts[DataFrame, StructType]):
     Its claims, its settings and its pause are its own; the items are shared.
     """
 
-    def __init__(self, store: Store) -> None:
-        super().__init__(store, store)
-
     def advance(self, step: int) -> None:
         """Say that a stream of this reader is done with all items up to a step (``_step``).
 
@@ -171,6 +167,3 @@ class Reader(SparkVerbs, ReaderFacts[DataFrame, StructType]):
             raise InvalidArgumentError(
                 f"reader {self.reader!r} claims its items: use one that read_stream has made"
             )
-
-    def __repr__(self) -> str:
-        return f"Reader({self.name!r}, {self.reader!r})"

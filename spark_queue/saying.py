@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple, cast
 
 from spark_queue.checks import require_seq, require_string
-from spark_queue.errors import InvalidArgumentError, Reject, RetryAfter, require_after
+from spark_queue.errors import InvalidArgumentError, Reject, RetryAfter, pause_of, require_after
 from spark_queue.wording import shorten, text_of
 
 #: What a holder may say of an item.
@@ -51,6 +51,18 @@ class Said(NamedTuple):
         """Return what is said, with a wait in microseconds, and how many items were called."""
         after = None if micros is None else timedelta(microseconds=micros)
         return cls(outcome, error, after, pause, together != 0)
+
+
+def nack_of(error: str, after: float | timedelta | None, *, pause: bool | str) -> Said:
+    """Return the failure of an item; raise where a wait, or a key to pause, is none."""
+    wait = None if after is None else require_after("after", after)
+    return Said("nack", text_of(error), wait, pause_of(pause, has_end=wait is not None))
+
+
+def defer_of(after: float | timedelta, error: str | None, *, pause: bool | str) -> Said:
+    """Return the deferral of an item; raises as :func:`nack_of` does."""
+    text = None if error is None else text_of(error)
+    return Said("defer", text, require_after("after", after), pause_of(pause))
 
 
 def said_of(exc: BaseException) -> Said:

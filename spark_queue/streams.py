@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Protocol
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions as F
@@ -31,11 +30,8 @@ from spark_queue.wording import shorten
 Trigger = timedelta | None
 
 
-class Processing(Protocol):
-    """Works a queue off, in the session of a micro-batch, for at most a time if one is given."""
-
-    def __call__(self, spark: SparkSession, time_limit: timedelta | None) -> ProcessResult:
-        """Claim, run and settle."""
+#: Works a queue off, in the session of a micro-batch, for at most a time if one is given.
+Processing = Callable[[SparkSession, Trigger], ProcessResult]
 
 
 def enqueue_stream(

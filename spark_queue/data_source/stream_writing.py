@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from spark_queue.commands.batches import SourceBatch
-from spark_queue.data_source.writing import (
-    Staged,
-    StagedWriter,
-    discard,
-    enqueue_files,
-    files_of,
-)
+from spark_queue.data_source.writing import Messages, Staged, StagedWriter, files_of
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.stream_files import batch_files, is_read_more_often, read_more_often
 
@@ -29,12 +22,7 @@ class StreamWriter(StagedWriter, DataSourceStreamArrowWriter):
         if files_of(messages):
             self._require_read_once(batchId)
             batch = SourceBatch(self._source(messages), batchId, of_stream=True)
-            enqueue_files(self._options, messages, batch)
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
-        """Remove the staged files."""
-        del batchId
-        discard(self._staging, messages)
+            self.enqueue(messages, batch)
 
     def _require_read_once(self, number: int) -> None:
         """Raise where a micro-batch has rows twice, as far as its checkpoint is on this disk."""
@@ -43,7 +31,7 @@ class StreamWriter(StagedWriter, DataSourceStreamArrowWriter):
         if is_read_more_often(files):
             raise InvalidArgumentError(read_more_often(files, number))
 
-    def _source(self, messages: Sequence[WriterCommitMessage | None]) -> str:
+    def _source(self, messages: Messages) -> str:
         """Return what names the query: an option, its id in the tasks, or its checkpoint."""
         named = self._options.get("source")
         queries = [cast("Staged", message).query for message in messages if message is not None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
@@ -21,6 +21,7 @@ from spark_queue.memory.waiting.processes import Owner
 from spark_queue.memory.waiting.timer import Timeout, seconds
 from spark_queue.queue import Batch, Rows
 from spark_queue.results import EnqueueResult
+from spark_queue.saying import Said, defer_of, nack_of, said_of
 from spark_queue.wording import text_of
 
 if TYPE_CHECKING:
@@ -45,35 +46,6 @@ class DurableVerbs(Protocol):
     def enqueue(self, rows: Rows, *, batch: Batch | None = None) -> EnqueueResult[Any]:
         """Add rows in a step of their own."""
 
-    def ack(self, delivery: Delivery) -> Future[None]:
-        """Say that an item is done."""
-
-    def nack(
-        self,
-        delivery: Delivery,
-        error: str,
-        *,
-        after: float | timedelta | None = None,
-        pause: bool | str = False,
-    ) -> Future[None]:
-        """Say that an item failed."""
-
-    def defer(
-        self,
-        delivery: Delivery,
-        after: float | timedelta,
-        error: str | None = None,
-        *,
-        pause: bool | str = False,
-    ) -> Future[None]:
-        """Have an item wait, uncharged."""
-
-    def release(self, delivery: Delivery) -> Future[None]:
-        """Give an item back to its place, uncharged."""
-
-    def dead(self, delivery: Delivery, error: str) -> Future[None]:
-        """Send an item to the dead letters."""
-
     def sync(self) -> None:
         """Return when everything that was put and settled before is durable."""
 
@@ -82,25 +54,22 @@ class DurableVerbs(Protocol):
 
 
 @contextmanager
-def settle_by_end(queue: DurableVerbs, delivery: Delivery) -> Iterator[Delivery]:
+def settle_by_end(
+    settle: Callable[[Delivery, Said], object], delivery: Delivery
+) -> Iterator[Delivery]:
     """Settle an item by how a scope ends, as :meth:`DurableQueue.receive` does."""
     try:
         yield delivery
     except RetryAfter as exc:
-        # The empty text is the fair key.
-        pause = exc.pause or exc.pause is not None
-        if exc.charge:
-            queue.nack(delivery, text_of(exc), after=exc.after, pause=pause)
-        else:
-            queue.defer(delivery, exc.after, text_of(exc), pause=pause)
+        settle(delivery, said_of(exc))
         raise
     except Exception as exc:
-        queue.nack(delivery, text_of(exc))
+        settle(delivery, Said("nack", text_of(exc)))
         raise
     except BaseException:
-        queue.release(delivery)
+        settle(delivery, Said("release"))
         raise
-    queue.ack(delivery)
+    settle(delivery, Said("ack"))
 
 
 class AioDurableQueue:
@@ -162,12 +131,12 @@ class AioDurableQueue:
         A cancel releases the item. The outcome is on its way when the scope ends; it is durable
         when :meth:`sync` returns.
         """
-        with settle_by_end(self._queue, await self.get(timeout)) as delivery:
+        with settle_by_end(self._settle, await self.get(timeout)) as delivery:
             yield delivery
 
     async def ack(self, delivery: Delivery) -> None:
         """Say that an item is done; return when that is durable."""
-        await outcome(self._queue.ack(delivery))
+        await outcome(self._settle(delivery, Said("ack")))
 
     async def nack(
         self,
@@ -178,7 +147,7 @@ class AioDurableQueue:
         pause: bool | str = False,
     ) -> None:
         """Say that an item failed; return when that is durable."""
-        await outcome(self._queue.nack(delivery, error, after=after, pause=pause))
+        await outcome(self._settle(delivery, nack_of(error, after, pause=pause)))
 
     async def defer(
         self,
@@ -189,15 +158,15 @@ class AioDurableQueue:
         pause: bool | str = False,
     ) -> None:
         """Have an item wait, uncharged; return when that is durable."""
-        await outcome(self._queue.defer(delivery, after, error, pause=pause))
+        await outcome(self._settle(delivery, defer_of(after, error, pause=pause)))
 
     async def release(self, delivery: Delivery) -> None:
         """Give an item back to its place, uncharged; return when that is durable."""
-        await outcome(self._queue.release(delivery))
+        await outcome(self._settle(delivery, Said("release")))
 
     async def dead(self, delivery: Delivery, error: str) -> None:
         """Send an item to the dead letters; return when that is durable."""
-        await outcome(self._queue.dead(delivery, error))
+        await outcome(self._settle(delivery, Said("dead", text_of(error))))
 
     async def sync(self) -> None:
         """Wait as :meth:`DurableQueue.sync` does."""
@@ -206,6 +175,10 @@ class AioDurableQueue:
     async def close(self) -> None:
         """Close the queue as :meth:`DurableQueue.close` does."""
         await asyncio.to_thread(self._queue.close)
+
+    def _settle(self, delivery: Delivery, said: Said) -> Future[None]:
+        self._owner.require()
+        return self._consumer.settle(delivery, said)
 
     async def _add(
         self,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from spark_queue import checks, extras
 from spark_queue.config import OnDuplicate
-from spark_queue.errors import InvalidArgumentError, pause_of, require_after
+from spark_queue.errors import InvalidArgumentError
 from spark_queue.front.aio_durable import AioDurableQueue, settle_by_end
 from spark_queue.front.consumer import Consumer, Delivery
 from spark_queue.front.producer import Batcher, Producer, Put, PutResult
@@ -31,7 +31,7 @@ from spark_queue.memory.waiting.processes import Owner
 from spark_queue.memory.waiting.timer import Timeout
 from spark_queue.queue import Batch, Queue, Rows
 from spark_queue.results import EnqueueResult
-from spark_queue.saying import Said
+from spark_queue.saying import Said, defer_of, nack_of
 from spark_queue.state.request import FITTING
 from spark_queue.wording import text_of
 
@@ -244,7 +244,7 @@ class DurableQueue:
         ``RetryAfter`` defers it, and an interruption releases it, uncharged. The outcome is on its
         way when the scope ends; it is durable when :meth:`sync` returns.
         """
-        with settle_by_end(self, self.get(timeout)) as delivery:
+        with settle_by_end(self._settle, self.get(timeout)) as delivery:
             yield delivery
 
     def ack(self, delivery: Delivery) -> Future[None]:
@@ -270,9 +270,7 @@ class DurableQueue:
 
         A retry waits, and a key of the item is paused for as long, as :meth:`Claim.nack` says.
         """
-        wait = None if after is None else require_after("after", after)
-        by = pause_of(pause, has_end=wait is not None)
-        return self._settle(delivery, Said("nack", text_of(error), wait, by))
+        return self._settle(delivery, nack_of(error, after, pause=pause))
 
     def defer(
         self,
@@ -283,9 +281,7 @@ class DurableQueue:
         pause: bool | str = False,
     ) -> Future[None]:
         """Have an item wait, uncharged: see :meth:`Claim.defer`. The future is as for an ack."""
-        text = None if error is None else text_of(error)
-        wait = require_after("after", after)
-        return self._settle(delivery, Said("defer", text, wait, pause_of(pause)))
+        return self._settle(delivery, defer_of(after, error, pause=pause))
 
     def release(self, delivery: Delivery) -> Future[None]:
         """Give an item back to its place, uncharged. The future is as for :meth:`ack`."""

@@ -215,14 +215,7 @@ class Crew:
         left, is_over = deque(lines), self._end_for(self.max_workers)
 
         def work(thread: ItemThread) -> Iterator[Told]:
-            turns = HandlerCalls(
-                self.handler,
-                self.columns,
-                blocks=blocks,
-                is_over=is_over,
-                at_work=self.at_work,
-                paused=self.paused,
-            )
+            turns = self._calls(is_over, blocks=blocks)
             while not thread.is_lost and (line := _next(left)) is not None:
                 for at in line:
                     told = thread.outcome(rows[at], turns.run, self.item_limit)
@@ -233,6 +226,18 @@ class Crew:
         self._each([work] * min(self._free(), len(lines)))
         # Where all threads hang, or did at the cut, these items were not begun.
         self._told.extend(back(rows[at]) for line in left for at in line)
+
+    def _calls(self, is_over: Callable[[], bool], *, blocks: bool) -> HandlerCalls:
+        """Return what calls the handler for the items of one hand."""
+        return HandlerCalls(
+            self.handler,
+            self.columns,
+            blocks=blocks,
+            is_over=is_over,
+            limit=self.item_limit,
+            at_work=self.at_work,
+            paused=self.paused,
+        )
 
     def _end_for(self, hands: int) -> Callable[[], bool]:
         """Return what tells hands that no further item is to begin; one each does, unless cut."""
@@ -255,15 +260,7 @@ class Crew:
         rows = _items(items)
 
         def worker(part: list[int]) -> _Worker:
-            turns = HandlerCalls(
-                self.handler,
-                self.columns,
-                blocks=blocks,
-                is_over=self._end_for(1),
-                limit=self.item_limit,
-                at_work=self.at_work,
-                paused=self.paused,
-            )
+            turns = self._calls(self._end_for(1), blocks=blocks)
             return lambda _: turns.each_apart([rows[at] for at in part], self.cut)
 
         return [worker(part) for part in spread(lines, self.max_workers)]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from spark_queue import tracing
 from spark_queue.log.schema import TRACE
 from spark_queue.processing.handler_types import AnyHandler
@@ -41,12 +39,8 @@ class Continuing:
             "messaging.destination.name": self.queue,
         }
         if seq is None:
-            about["messaging.batch.message_count"] = _count(given)
+            about["messaging.batch.message_count"] = int(given.num_rows)
         else:
             about |= {"messaging.message.id": str(seq), "spark_queue.lease": given["_lease"]}
         with tracing.continue_trace(f"process {self.queue}", traces, about):
             return self.handler(given)
-
-
-def _count(table: pa.Table) -> int:
-    return int(table.num_rows)

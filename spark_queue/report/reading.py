@@ -48,7 +48,7 @@ from spark_queue.report.model import (
 )
 from spark_queue.report.paced import OF_RATES, Owed, read_tenants
 from spark_queue.sql.file_rows import log_of
-from spark_queue.sql.planner_choice import play
+from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import existence, fence
 from spark_queue.state.store import Store
 from spark_queue.views.answers import Answer, Answers, AsOf, Ends, Question, ViewSource, ends_at
@@ -237,7 +237,7 @@ def asked_of(store: Store, ends: Ends, window: timedelta, at: datetime | None = 
         since=now - window,
         settings=settings,
         max_age=ReaderConfig.from_dict(facts.config).max_age,
-        play=partial(play, store, now),
+        play=lambda item=None: planner_of(store).play(now, item),
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -108,10 +107,6 @@ def _room_of(readers: Sequence[Store]) -> Room:
         left = None if most_bytes is None else most_bytes - count_bytes(Snapshot(reader))
         room = room.within(reader.registered().name, items, left)
     return room
-
-
-def _micros(duration: timedelta | None) -> int | None:
-    return None if duration is None else duration // timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,8 +261,8 @@ class _Decision:
             "room_bytes": self.room.bytes,
             "cut": cut,
             "is_live": self.entry.settings.config.dedup_scope == "live",
-            "debounce": _micros(self.entry.rules.debounce),
-            "at_most": _micros(self.entry.rules.at_most),
+            "debounce": log_rows.micros_of(self.entry.rules.debounce),
+            "at_most": log_rows.micros_of(self.entry.rules.at_most),
         }
         self.database.give("asked", pa.Table.from_pylist([asked], ASKED))
 

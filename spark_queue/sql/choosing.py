@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from spark_queue.log.schema import CLAIMED, ITEM
 from spark_queue.overriding import override
 from spark_queue.rules.bounds import Played
 from spark_queue.sql import limit_pass, log_rows
-from spark_queue.sql.catalogue import SECOND, SETTING_COLUMNS, setting_values
+from spark_queue.sql.catalogue import SECOND, SETTING_COLUMNS
 from spark_queue.sql.decisions import EvidenceFirst
 from spark_queue.sql.limit_pass import KeysInFlight, LimitPass
 from spark_queue.sql.reach import is_sure, nearest, reaches, wanted_of
@@ -43,8 +43,6 @@ ASKED = pa.schema(
 #: Parts of a reach that are tried before it, and how many times the items that are asked for have
 #: to wait within one: lines are of many lengths, so that the first turns have more than others.
 _NEARER, _ENOUGH = (64, 32, 16, 8, 4, 2), 2
-
-_MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,14 +333,10 @@ class _Claim:
         return status_table(debt_rows(debts)) if debts else None
 
     def _ask(self, reach: float | None) -> None:
-        config, request = self.at.settings.config, self.request
-        max_age = self.at.reader_config.max_age
-        asked = {
-            "now": log_rows.micros(self.now),
-            "spared": sorted(request.spared),
-            "max_age": None if max_age is None else max_age // _MICROSECOND,
-            "run": request.run,
-            **setting_values(config),
+        asked = log_rows.asked_at(self.now, self.at.settings.config, self.at.reader_config.max_age)
+        asked |= {
+            "spared": sorted(self.request.spared),
+            "run": self.request.run,
             "since_step": self.at.facts.since_step,
             "queue_step": self.at.queue.step,
             "checkpoint_step": self.head.checkpoint.queue_step,

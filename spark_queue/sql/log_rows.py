@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_queue.config import QueueConfig
 from spark_queue.log.delta.commits import LogFile
 from spark_queue.log.delta.log_files import RowFilter
 from spark_queue.log.heads import Pointer, StatusHead
@@ -30,6 +31,7 @@ from spark_queue.log.schema import (
 )
 from spark_queue.log.settings import Settings
 from spark_queue.log.step_events import LogName
+from spark_queue.sql.catalogue import setting_values
 from spark_queue.sql.database import most_rows
 from spark_queue.sql.file_rows import having, log_of, once_more
 from spark_queue.state.store import Store
@@ -271,6 +273,24 @@ def status_rows(found: pa.Table, said: Mapping[str, object]) -> pa.Table:
 def micros(at: datetime) -> int:
     """Return an instant in microseconds since 1970."""
     return int(pa.scalar(at, pa.timestamp("us", "UTC")).value)
+
+
+def micros_of(span: timedelta | None) -> int | None:
+    """Return a duration in microseconds."""
+    return None if span is None else span // timedelta(microseconds=1)
+
+
+def asked_at(
+    now: datetime, config: QueueConfig, max_age: timedelta | None = None
+) -> dict[str, object]:
+    """Return the row of ``sq_asked`` of a claim of one item after the other, lapsed ones too."""
+    return {
+        "now": micros(now),
+        "max_age": micros_of(max_age),
+        "spared": [],
+        "run": 1,
+        **setting_values(config),
+    }
 
 
 def joined(rows: pa.Table, others: pa.Table) -> pa.Table:

@@ -392,8 +392,3 @@ def newest_rows(
 def instant_of(micros: int) -> datetime:
     """Return the instant of microseconds since 1970."""
     return _EPOCH + timedelta(microseconds=micros)
-
-
-def micros_of(span: timedelta | None) -> int | None:
-    """Return a duration in microseconds."""
-    return None if span is None else span // timedelta(microseconds=1)

@@ -23,9 +23,8 @@ from spark_queue.log.schema import (
 from spark_queue.results import SAMPLED, SAMPLES, Affected
 from spark_queue.sql import log_rows
 from spark_queue.sql.arrow_look import ArrowLook
-from spark_queue.sql.catalogue import setting_values
 from spark_queue.sql.decisions import RESTORED, TAKEN, Made, Moved
-from spark_queue.sql.look import MOVED, QueueLook, instant_of, micros_of, newest_rows
+from spark_queue.sql.look import MOVED, QueueLook, instant_of, newest_rows
 from spark_queue.state.request import GrantedClaim
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
@@ -83,19 +82,14 @@ class ItemPlanner:
 
     def due(self, now: datetime) -> Any:
         """Return the ready items past their deadline."""
-        max_age = micros_of(self.store.reader_config().max_age)
+        max_age = log_rows.micros_of(self.store.reader_config().max_age)
         with self._look(asked={"now": log_rows.micros(now), "max_age": max_age}) as at:
             return at.view("items_past_deadline")
 
     @named("look for what was replaced")
     def find_replaced(self, at: Snapshot, now: datetime) -> Any:
         """Return the items that the next claim ends as others have replaced them, each with why."""
-        asked = {
-            "now": log_rows.micros(now),
-            "max_age": micros_of(at.reader_config.max_age),
-            "spared": [],
-            **setting_values(at.settings.config),
-        }
+        asked = log_rows.asked_at(now, at.settings.config, at.reader_config.max_age)
         with self._look(asked=asked) as look:
             look.fold(at)
             chained = "timed_items_with_chains"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from spark_queue.log.session_options import PlainSession
-from spark_queue.rules.bounds import Played
 from spark_queue.state.store import Store
 
 if TYPE_CHECKING:
@@ -23,8 +21,3 @@ def planner_of(store: Store) -> SqlPlanner:
     name = "spark_queue.sql.sql_planner" if is_alone else "spark_queue.spark.spark_planner"
     planner: SqlPlanner = import_module(name).of(store)
     return planner
-
-
-def play(store: Store, now: datetime, item: int | None = None) -> Played:
-    """Return what a claim of any length would take; see :meth:`SqlPlanner.play`."""
-    return planner_of(store).play(now, item)

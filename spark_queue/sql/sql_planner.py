@@ -25,7 +25,6 @@ from spark_queue.rules.places import freed_at
 from spark_queue.rules.replacing import waits_of
 from spark_queue.rules.rule_model import Reason
 from spark_queue.sql import checkpointing, choosing, database, log_rows, settlement
-from spark_queue.sql.catalogue import setting_values
 from spark_queue.sql.choosing import SqlChoice
 from spark_queue.sql.decisions import (
     TOO_MUCH,
@@ -37,7 +36,7 @@ from spark_queue.sql.decisions import (
     StagedCheckpoint,
 )
 from spark_queue.sql.log_rows import TooManyRowsError
-from spark_queue.sql.look import instant_of, micros_of
+from spark_queue.sql.look import instant_of
 from spark_queue.sql.operating import ItemPlanner
 from spark_queue.sql.sql_engines import HERE, SqlEngine
 from spark_queue.state import claim_decision, replica_choice
@@ -140,15 +139,8 @@ class SqlPlanner(ItemPlanner):
 
     def _question(self, at: Snapshot, now: datetime) -> dict[str, object]:
         """Return the row of a question about what waits."""
-        return {
-            "now": log_rows.micros(now),
-            "paused": at.settings.paused,
-            "play": partial(self.play, now),
-            "max_age": micros_of(at.reader_config.max_age),
-            "spared": [],
-            "run": 1,
-            **setting_values(at.settings.config),
-        }
+        asked = log_rows.asked_at(now, at.settings.config, at.reader_config.max_age)
+        return asked | {"paused": at.settings.paused, "play": partial(self.play, now)}
 
     @named("count what waits")
     def count_reasons(self, at: Snapshot, now: datetime) -> dict[Reason, int]:

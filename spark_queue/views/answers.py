@@ -20,9 +20,9 @@ from spark_queue.log.settings import Settings
 from spark_queue.results import ItemProgress
 from spark_queue.rules.bounds import Played
 from spark_queue.sql import catalogue
-from spark_queue.sql.catalogue import needed_by, setting_values
-from spark_queue.sql.log_rows import micros
-from spark_queue.sql.look import QueueLook, instant_of, micros_of
+from spark_queue.sql.catalogue import needed_by
+from spark_queue.sql.log_rows import asked_at, micros
+from spark_queue.sql.look import QueueLook, instant_of
 from spark_queue.state.store import Store
 
 if TYPE_CHECKING:
@@ -108,17 +108,8 @@ class Question:
 
     def as_row(self) -> dict[str, object]:
         """Return the row of ``sq_asked``: times in microseconds since 1970."""
-        return {
-            "now": micros(self.now),
-            "since": micros(self.since),
-            "paused": self.settings.paused,
-            "play": self.play,
-            # As a claim of one item after the other, which takes over what lapsed.
-            "spared": [],
-            "run": 1,
-            **setting_values(self.config),
-            "max_age": micros_of(self.max_age),
-        }
+        asked = {"since": micros(self.since), "paused": self.settings.paused, "play": self.play}
+        return asked | asked_at(self.now, self.config, self.max_age)
 
 
 class Answers:

@@ -18,7 +18,6 @@ from spark_queue.log.schema import ITEM, OUTCOME, QUEUE_COLUMNS, READY, REFUSED,
 from spark_queue.results import Lag, QueueStats
 from spark_queue.sql import log_rows
 from spark_queue.sql.arrow_look import ArrowLook
-from spark_queue.sql.catalogue import setting_values
 from spark_queue.sql.file_rows import item_files, log_of, once_more, refused_of
 from spark_queue.sql.look import HISTORY, STATUS, FrameT, QueueLook, instant_of
 from spark_queue.state.snapshot import Snapshot
@@ -180,8 +179,7 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
         now = store.clock.now() if ends.at is None else ends.at
         has_values = where is not None or self.look.is_lazy
         columns = (*STATUS, "_successor") if dead else STATUS
-        config = store.settings(ends.head).config
-        asked = {"now": log_rows.micros(now), **setting_values(config)}
+        asked = log_rows.asked_at(now, store.settings(ends.head).config)
         with self.at(store, ends, asked=asked, most=most, has_values=has_values) as at:
             found = at.view("dead_letters" if dead else "status", columns)
             found = found if where is None else at.choose(found, where)
