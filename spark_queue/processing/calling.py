@@ -195,7 +195,7 @@ class HandlerCalls:
         self._at_work = self._at_work.of_a_child(
             lambda said: tell_parent(json.dumps(said).encode())
         )
-        return (_to_bytes(batch_of([self.run(item)], self._schema)) for item in items)
+        return (to_bytes(batch_of([self.run(item)], self._schema)) for item in items)
 
     def saw(self, group: str | None, outcome: str) -> None:
         """Note what became of an item of a group."""
@@ -227,7 +227,7 @@ def table_apart(
     handler: BatchHandler[pa.Table], table: pa.Table, schema: pa.Schema, cut: Cut | None = None
 ) -> pa.RecordBatch:
     """Call a handler in a child. Where it dies, a single item is charged, and many are released."""
-    told = list(answers(lambda: [_to_bytes(called_with_table(handler, table, schema))], cut))
+    told = list(answers(lambda: [to_bytes(called_with_table(handler, table, schema))], cut))
     seqs = table.column("_seq").to_pylist()
     if not told or _is_cut(told[0], cut):
         return release(seqs, schema, None)
@@ -339,10 +339,11 @@ def _all(said: Said, seqs: pa.Array, schema: pa.Schema, *, unasked: bool = False
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _to_bytes(batch: pa.RecordBatch) -> bytes:
+def to_bytes(rows: pa.RecordBatch | pa.Table) -> bytes:
+    """Return rows as another process reads them."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write(rows)
     return bytes(sink.getvalue())
 
 

@@ -27,6 +27,7 @@ from spark_queue.processing.calling import (
     items_of,
     parts_of,
     table_apart,
+    to_bytes,
 )
 from spark_queue.processing.handler_types import Apart, BatchHandler, ItemHandler
 from spark_queue.processing.outcome_rows import OUTCOMES, batch_of, release
@@ -183,7 +184,9 @@ def pack(items: pa.Table, parts: int) -> pa.Table:
     parts : int
         How many parts there are at most.
     """
-    packs = [pa.array([_to_bytes(part)], pa.binary()) for part in _parts_of(items, parts)]
+    packs = [
+        pa.array([to_bytes(part.combine_chunks())], pa.binary()) for part in _parts_of(items, parts)
+    ]
     return pa.table({PACK: pa.chunked_array(packs, pa.binary())})
 
 
@@ -222,13 +225,6 @@ def _items_in(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Recor
             with pa.ipc.open_stream(value.as_buffer()) as stream:
                 items = stream.read_all()
             yield from items.to_batches(max_chunksize=rows if rows > 0 else None)
-
-
-def _to_bytes(items: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, items.schema) as stream:
-        stream.write_table(items.combine_chunks())
-    return bytes(sink.getvalue())
 
 
 # rule again: work of a group

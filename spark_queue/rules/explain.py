@@ -114,8 +114,8 @@ class Situation:
         return room_beside(self.in_flight + self.starting, self.config.max_in_flight) == 0
 
 
-def explain(state: SchedulerState, seq: int, now: float) -> ItemReason:
-    """Say why an item is, or is not, running."""
+def explain(state: SchedulerState, seq: int, now: float, *, by_claim: bool) -> ItemReason:
+    """Say why an item is, or is not, running, by a claim that starts others only if asked."""
     record = state.records.get(seq)
     if record is None:
         holder = state.refused.get(seq)
@@ -125,7 +125,8 @@ def explain(state: SchedulerState, seq: int, now: float) -> ItemReason:
     if record.state in TERMINAL:
         return ItemReason(reason="finished", state=record.state)
     at, members = _situation(state, now), state.serial.members(record)
-    if not at.paused and (state.bounds.is_any or state.config.max_in_flight is not None):
+    has_rules = state.bounds.is_any or state.config.max_in_flight is not None
+    if by_claim and has_rules and not at.paused:
         played = granting.play(state, at.now)
         at = at.after(played, (state.records[seq] for seq in played.starting))
     with _free_followers(state.records, [record, *members], at):

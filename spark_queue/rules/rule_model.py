@@ -204,28 +204,6 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """The numbers of items. ``enqueued`` is the sum of all others but ``refused``."""
-
-    enqueued: int
-    """Accepted rows."""
-    refused: int
-    """Rows that were duplicates."""
-    ready: int
-    """Waiting, delayed ones included."""
-    claimed: int
-    """In flight, those with a run-out lease included."""
-    acked: int
-    """Done."""
-    dead: int
-    """Failed for good."""
-    expired: int
-    """Past their deadline."""
-    cancelled: int
-    """Taken out by an operator."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FullKey:
     """A key of which no more items may be in flight."""
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args
 
 from spark_queue.config import QueueConfig
 from spark_queue.rules import explain, following, granting
@@ -16,7 +15,6 @@ from spark_queue.rules.places import State
 from spark_queue.rules.replacing import Replacing
 from spark_queue.rules.rule_model import (
     Admitted,
-    Counts,
     Grant,
     ItemReason,
     NewItem,
@@ -365,14 +363,20 @@ class Scheduler:
         account = None if level is None else level.accounts.get(fair_key)
         return 0.0 if account is None else account.raw_last
 
-    def counts(self) -> Counts:
-        """Return how many items there are in each state, purged ones included."""
-        tally = self._state.tally
-        return Counts(**{field.name: tally[field.name] for field in dataclasses.fields(Counts)})
+    def counts(self) -> dict[str, int]:
+        """Return how many items there are in each state, purged ones too, and how many rows came.
 
-    def explain(self, seq: int, now: float) -> ItemReason:
-        """Say why an item is, or is not, running. Costs a pass over its group and the leases."""
-        return explain.explain(self._state, seq, now)
+        ``enqueued`` is the sum of all states; ``refused`` are rows that were duplicates.
+        """
+        names = ("enqueued", "refused", *get_args(State))
+        return {name: self._state.tally[name] for name in names}
+
+    def explain(self, seq: int, now: float, *, by_claim: bool = True) -> ItemReason:
+        """Say why an item is, or is not, running. Costs a pass over its group and the leases.
+
+        Of a queue with limits or rates it costs a claim, unless what starts before it is left out.
+        """
+        return explain.explain(self._state, seq, now, by_claim=by_claim)
 
     def next_event_at(self, now: float, *, by_rates: bool = True) -> float | None:
         """Return when time alone could make something claimable; None for never.

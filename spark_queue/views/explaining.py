@@ -26,7 +26,7 @@ from spark_queue.rules.scheduler import Scheduler
 from spark_queue.rules.scheduler_state import room_beside
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import replica_choice
-from spark_queue.state.open_items import Row
+from spark_queue.state.open_items import OpenItems, Row
 from spark_queue.state.schedulers import expires_at, scheduler, without_keys
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
@@ -48,11 +48,11 @@ def live(store: Store, seq: int) -> Explanation | None:
             # How often it was given back only the log says; and of the members before it none need
             # be known here.
             return None
-        rows = list({**replica.items, seq: row}.values())
+        rows = _near(replica.items, row)
         head, limit = store.status_head(), store.reader_config()
         settings, now = store.settings(head), store.clock.now()
     config = settings.config
-    why = _judge(rows, settings, limit).explain(seq, now.timestamp())
+    why = _judge(rows, settings, limit).explain(seq, now.timestamp(), by_claim=False)
     has_rules = has_pass(config) or config.max_in_flight is not None
     if has_rules and why.reason not in _BEFORE_ITS_TURN:
         # What starts before it only a claim says.
@@ -72,6 +72,14 @@ def live(store: Store, seq: int) -> Explanation | None:
 _BEFORE_ITS_TURN: frozenset[Reason] = frozenset(
     ("paused", "expired", "replaced", "lease lost", "key paused", "follows", "delayed")
 )
+
+
+def _near(items: OpenItems, row: Row) -> list[Row]:
+    """Return the items that may hold up one: in flight, of its group, or in the place of others."""
+    group = () if row["_group_key"] is None else (row["_group_key"],)
+    replacing = (items[seq] for chain in items.chains() for seq in chain)
+    near = (*items.in_flight(), *items.members(group), *replacing, row)
+    return list({one["_seq"]: one for one in near}.values())
 
 
 def _judge(rows: Iterable[Row], settings: Settings, limit: ReaderConfig) -> Scheduler:

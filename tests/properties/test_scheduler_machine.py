@@ -375,7 +375,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     @invariant()
     def nothing_is_lost(self) -> None:
         """Law 1: every accepted item is in exactly one state."""
-        counts = dataclasses.asdict(self.scheduler.counts())
+        counts = self.scheduler.counts()
         assert counts == self.naive.counts()
         states = ("ready", "claimed", *TERMINAL)
         assert counts["enqueued"] == sum(counts[state] for state in states)

@@ -89,7 +89,7 @@ def test_finished_items_leave_nothing_behind_when_they_are_not_kept(scope: Any) 
     scheduler.claim(99.0, 1)
     admit(scheduler, now=99.0)
     admit(scheduler, NewItem(dedup_key="z"), now=99.0)
-    scheduler.cancel([scheduler.counts().enqueued + scheduler.counts().refused], 99.0)
+    scheduler.cancel([scheduler.counts()["enqueued"] + scheduler.counts()["refused"]], 99.0)
     plain = scheduler.snapshot()
     assert (plain["items"], plain["refused"], plain["grants"]) == ([], [], [])
     assert len(plain["holders"]) == (0 if scope == "live" else 1)
@@ -98,5 +98,5 @@ def test_finished_items_leave_nothing_behind_when_they_are_not_kept(scope: Any) 
     assert not state.leases
     assert not state._claim_ids
     assert not state.line.levels
-    assert scheduler.counts().acked == 60
+    assert scheduler.counts()["acked"] == 60
     assert scheduler.redrive([2], 99.0) == []

@@ -25,7 +25,7 @@ def test_admit_refuses_a_row_when_the_batch_has_its_key_already() -> None:
         Admitted(seq=2),
         Admitted(seq=3, duplicate_of=1, holder="waits"),
     ]
-    assert (scheduler.counts().enqueued, scheduler.counts().refused) == (2, 1)
+    assert (scheduler.counts()["enqueued"], scheduler.counts()["refused"]) == (2, 1)
 
 
 def test_admit_refuses_a_row_when_the_window_is_over_but_the_item_is_live() -> None:

@@ -150,7 +150,7 @@ def test_purge_forgets_finished_items_and_keeps_the_counters() -> None:
     assert scheduler.purge([1, 2, 3, 99]) == (1, 3)
     assert (scheduler.state(1), scheduler.item(1)) == (None, None)
     assert scheduler.explain(3, 0.0).reason == "unknown"
-    assert scheduler.counts().acked == 1
+    assert scheduler.counts()["acked"] == 1
 
 
 def test_purge_leaves_what_tells_that_an_item_was_redriven() -> None:
@@ -196,7 +196,7 @@ def test_admit_changes_nothing_when_a_key_is_not_hashable() -> None:
     broken: Any = []
     with pytest.raises(TypeError, match="unhashable"):
         scheduler.admit([NewItem(), NewItem(group_key=broken)], 0.0)
-    assert (scheduler.counts().enqueued, scheduler.step) == (0, 0)
+    assert (scheduler.counts()["enqueued"], scheduler.step) == (0, 0)
 
 
 @pytest.mark.parametrize("bad", [10**400, float("inf"), float("nan"), 0, -1, True, "2"])
