@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import partial, reduce
+from functools import reduce
 from operator import or_
 from typing import Any
 
@@ -39,7 +39,10 @@ def engines_of(store: Store) -> Iterator[SqlEngine]:
     """Return the engines of a store's session, the one for small steps first."""
     if small_steps(store.session) != "spark":
         yield SqlEngine(Database, BroughtRows(), BroughtEntries())
-    start = partial(SparkDatabase, store.spark)
+
+    def start(variants: Mapping[str, str]) -> SparkDatabase:
+        return SparkDatabase(store.spark, variants)
+
     yield SqlEngine(start, FrameRows(), FrameEntries(), "spark")
 
 
