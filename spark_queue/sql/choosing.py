@@ -20,7 +20,7 @@ from spark_queue.sql.catalogue import SECOND, SETTING_COLUMNS
 from spark_queue.sql.decisions import EvidenceFirst
 from spark_queue.sql.limit_pass import KeysInFlight, LimitPass
 from spark_queue.sql.reach import is_sure, nearest, reaches, wanted_of
-from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables, give_order
+from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables, asked_at, give_order
 from spark_queue.state.claim_decision import debt_rows, reached_by
 from spark_queue.state.replica_rows import status_table
 from spark_queue.state.request import Choice, Request
@@ -333,7 +333,7 @@ class _Claim:
         return status_table(debt_rows(debts)) if debts else None
 
     def _ask(self, reach: float | None) -> None:
-        asked = log_rows.asked_at(self.now, self.at.settings.config, self.at.reader_config.max_age)
+        asked = asked_at(self.now, self.at.settings.config, self.at.reader_config.max_age)
         asked |= {
             "spared": sorted(self.request.spared),
             "run": self.request.run,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.config import QueueConfig
 from spark_queue.log.delta.commits import LogFile
 from spark_queue.log.delta.log_files import RowFilter
 from spark_queue.log.heads import Pointer, StatusHead
@@ -31,7 +30,6 @@ from spark_queue.log.schema import (
 )
 from spark_queue.log.settings import Settings
 from spark_queue.log.step_events import LogName
-from spark_queue.sql.catalogue import setting_values
 from spark_queue.sql.database import most_rows
 from spark_queue.sql.file_rows import having, log_of, once_more
 from spark_queue.state.store import Store
@@ -278,19 +276,6 @@ def micros(at: datetime) -> int:
 def micros_of(span: timedelta | None) -> int | None:
     """Return a duration in microseconds."""
     return None if span is None else span // timedelta(microseconds=1)
-
-
-def asked_at(
-    now: datetime, config: QueueConfig, max_age: timedelta | None = None
-) -> dict[str, object]:
-    """Return the row of ``sq_asked`` of a claim of one item after the other, lapsed ones too."""
-    return {
-        "now": micros(now),
-        "max_age": micros_of(max_age),
-        "spared": [],
-        "run": 1,
-        **setting_values(config),
-    }
 
 
 def joined(rows: pa.Table, others: pa.Table) -> pa.Table:

@@ -25,6 +25,7 @@ from spark_queue.sql import log_rows
 from spark_queue.sql.arrow_look import ArrowLook
 from spark_queue.sql.decisions import RESTORED, TAKEN, Made, Moved
 from spark_queue.sql.look import MOVED, QueueLook, instant_of, newest_rows
+from spark_queue.sql.sql_engines import asked_at
 from spark_queue.state.request import GrantedClaim
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
@@ -89,7 +90,7 @@ class ItemPlanner:
     @named("look for what was replaced")
     def find_replaced(self, at: Snapshot, now: datetime) -> Any:
         """Return the items that the next claim ends as others have replaced them, each with why."""
-        asked = log_rows.asked_at(now, at.settings.config, at.reader_config.max_age)
+        asked = asked_at(now, at.settings.config, at.reader_config.max_age)
         with self._look(asked=asked) as look:
             look.fold(at)
             chained = "timed_items_with_chains"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from spark_queue.log.step_events import Engine
 from spark_queue.rules.bounds import Played
 from spark_queue.rules.pacing import Paces
 from spark_queue.sql import entry_rows, log_rows
+from spark_queue.sql.catalogue import setting_values
 from spark_queue.sql.database import Database
 from spark_queue.sql.entry_rows import EntryRows
 from spark_queue.sql.log_rows import Within
@@ -111,6 +113,19 @@ class SqlEngine:
 
 #: SQL in this process over files that it reads.
 HERE = SqlEngine(Database, log_rows, entry_rows)
+
+
+def asked_at(
+    now: datetime, config: QueueConfig, max_age: timedelta | None = None
+) -> dict[str, object]:
+    """Return the row of ``sq_asked`` of a claim of one item after the other, lapsed ones too."""
+    return {
+        "now": log_rows.micros(now),
+        "max_age": log_rows.micros_of(max_age),
+        "spared": [],
+        "run": 1,
+        **setting_values(config),
+    }
 
 
 def give_order(

@@ -38,7 +38,7 @@ from spark_queue.sql.decisions import (
 from spark_queue.sql.log_rows import TooManyRowsError
 from spark_queue.sql.look import instant_of
 from spark_queue.sql.operating import ItemPlanner
-from spark_queue.sql.sql_engines import HERE, SqlEngine
+from spark_queue.sql.sql_engines import HERE, SqlEngine, asked_at
 from spark_queue.state import claim_decision, replica_choice
 from spark_queue.state.open_items import ChainMember, OpenItems, Row
 from spark_queue.state.replica import Replica
@@ -129,7 +129,7 @@ class SqlPlanner(ItemPlanner):
         if not is_paced(at.settings.config):
             return None
         try:
-            played = self._decide("to look at", partial(choosing.play, at, now, None, 1))
+            played = self.decide("to look at", partial(choosing.play, at, now, None, 1))
         except SparkNeededError:
             # A claim of it is decided by others.
             return None
@@ -139,7 +139,7 @@ class SqlPlanner(ItemPlanner):
 
     def _question(self, at: Snapshot, now: datetime) -> dict[str, object]:
         """Return the row of a question about what waits."""
-        asked = log_rows.asked_at(now, at.settings.config, at.reader_config.max_age)
+        asked = asked_at(now, at.settings.config, at.reader_config.max_age)
         return asked | {"paused": at.settings.paused, "play": partial(self.play, now)}
 
     @named("count what waits")

@@ -21,8 +21,9 @@ from spark_queue.results import ItemProgress
 from spark_queue.rules.bounds import Played
 from spark_queue.sql import catalogue
 from spark_queue.sql.catalogue import needed_by
-from spark_queue.sql.log_rows import asked_at, micros
+from spark_queue.sql.log_rows import micros
 from spark_queue.sql.look import QueueLook, instant_of
+from spark_queue.sql.sql_engines import asked_at
 from spark_queue.state.store import Store
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from spark_queue.sql import log_rows
 from spark_queue.sql.arrow_look import ArrowLook
 from spark_queue.sql.file_rows import item_files, log_of, once_more, refused_of
 from spark_queue.sql.look import HISTORY, STATUS, FrameT, QueueLook, instant_of
+from spark_queue.sql.sql_engines import asked_at
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 from spark_queue.views.answers import Ends
@@ -179,7 +180,7 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
         now = store.clock.now() if ends.at is None else ends.at
         has_values = where is not None or self.look.is_lazy
         columns = (*STATUS, "_successor") if dead else STATUS
-        asked = log_rows.asked_at(now, store.settings(ends.head).config)
+        asked = asked_at(now, store.settings(ends.head).config)
         with self.at(store, ends, asked=asked, most=most, has_values=has_values) as at:
             found = at.view("dead_letters" if dead else "status", columns)
             found = found if where is None else at.choose(found, where)
