@@ -24,7 +24,7 @@ from spark_queue.rules.limiting import keys_of
 from spark_queue.rules.places import freed_at
 from spark_queue.rules.replacing import waits_of
 from spark_queue.rules.rule_model import Reason
-from spark_queue.sql import checkpointing, choosing, database, log_rows, settlement
+from spark_queue.sql import checkpointing, choosing, database, settlement
 from spark_queue.sql.choosing import SqlChoice
 from spark_queue.sql.decisions import (
     TOO_MUCH,
