@@ -133,6 +133,7 @@ ENGINES: Mapping[str, Engine] = {
             "deltalake==1.6.6",
             "pyarrow==26.0.1",
             "s3fs==2026.9.0",
+            "boto3==1.43.117",
         ),
     ),
     "ray": Engine(("ray==2.60.0", "ray[data]==2.60.0", "deltalake==1.6.6", "pyarrow==26.0.1")),

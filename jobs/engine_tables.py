@@ -1,15 +1,18 @@
 """The tables that ``engines.py`` asks engines about, and what is asked.
 
-``python jobs/engine_tables.py DIR`` makes those of Spark, in a process that ends with its JVM.
+``python jobs/engine_tables.py PLACE`` makes those of Spark in a folder, or on a store that the
+environment tells of, in a process that ends with its JVM.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -85,7 +88,15 @@ def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 #: How tables are made, and the folder in which they then are.
-MAKINGS = {"without Spark": "alone", "by Spark": "spark", "on an object store": "store"}
+MAKINGS = {
+    "without Spark": "alone",
+    "by Spark": "spark",
+    "on an object store": "store",
+    "there, by Spark": "spark-store",
+}
+
+#: The folders that are on a store, too.
+STORED = ("store", "spark-store")
 
 #: Where a table of each kind is; Spark has no journal.
 KINDS = {
@@ -124,13 +135,14 @@ class Alone(NamedTuple):
 
 
 class BySpark(NamedTuple):
-    """Queues of a session, each step planned by Spark."""
+    """Queues of a session, each step planned by Spark, on a disk or on a store."""
 
     spark: Any
+    storage: Mapping[str, Any] | None = None
 
     def create(self, path: str, config: QueueConfig) -> DeltaQueue:
         """Make a queue."""
-        return DeltaQueue.create(self.spark, path, _SCHEMA, config)
+        return DeltaQueue.create(self.spark, path, _SCHEMA, config, storage=self.storage)
 
     def frame(self, rows: list[dict[str, Any]]) -> Any:
         """Return the rows as a frame."""
@@ -160,8 +172,15 @@ def make_tables(place: str, engine: Engine) -> None:
 def main(place: str) -> None:
     """Make the tables of Spark."""
     spark_enqueue._MANY = 2  # noqa: SLF001 - rows of this number are planned by Spark
-    spark = local_session("engines")
-    make_tables(place, BySpark(spark))
+    if place.startswith("s3a://"):
+        sys.path.append(str(Path(__file__).parent / "bench"))
+        from object_store_spark import session  # noqa: PLC0415 - it lies beside the benchmarks
+
+        spark = session(int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2]))
+        make_tables(place, BySpark(spark, {}))
+    else:
+        spark = local_session("engines")
+        make_tables(place, BySpark(spark))
     spark.stop()
 
 

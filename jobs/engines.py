@@ -1,11 +1,11 @@
 """Which engines read the tables of queues, and what each gets wrong.
 
-``python jobs/engines.py --place DIR [--only duckdb ...]`` makes tables without Spark, by Spark and
-on an object store (``gofakes3`` on the loopback), and an environment for each engine. It asks each
-about a table of each kind, holds the rows against those that pyarrow finds in their files, keeps
-what is not right in ``engines.json``, and prints the table of ``docs/engines.md``. With ``--all``
-it prints each answer that is not right. What is in ``DIR`` is used again: environments, and the
-tables of Spark. One JVM runs at a time.
+``python jobs/engines.py --place DIR [--only duckdb ...]`` makes tables without Spark and by Spark,
+on a disk and on a store (``gofakes3`` on the loopback), and an environment for each engine. It asks
+each about a table of each kind, holds the rows against those that pyarrow finds in their files,
+keeps what is not right in ``engines.json``, and prints the table of ``docs/engines.md``. With
+``--all`` it prints each answer that is not right. What is in ``DIR`` is used again: environments,
+and the tables of Spark. One JVM runs at a time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,17 @@ from deltalake import DeltaTable
 from obstore.store import S3Store
 
 from engine_list import ENGINES
-from engine_tables import BUCKET, FILTERED, KINDS, MAKINGS, Alone, Question, make_tables, questions
+from engine_tables import (
+    BUCKET,
+    FILTERED,
+    KINDS,
+    MAKINGS,
+    STORED,
+    Alone,
+    Question,
+    make_tables,
+    questions,
+)
 from environments import make_environment
 
 HERE = Path(__file__).parent
@@ -53,7 +63,6 @@ class Tables:
         for folder in "alone", "store":
             shutil.rmtree(place / folder, ignore_errors=True)
         make_tables(f"{place}/alone", Alone())
-        _make_by_spark(place / "spark")
         options: dict[str, Any] = {
             "endpoint": self._endpoint,
             "access_key_id": "test",
@@ -63,12 +72,10 @@ class Tables:
             "client_options": {"allow_http": True},
         }
         make_tables(f"{BUCKET}/store", Alone(options))
-        store = S3Store("bucket", **options)
-        for listed in store.list():
-            for one in listed:
-                file = place / one["path"]
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(store.get(one["path"]).bytes())
+        self._store = S3Store("bucket", **options)
+        self._bring("store")
+        self._make_by_spark("spark", str(place / "spark"))
+        self._make_by_spark("spark-store", "s3a://bucket/spark-store")
         self.asked = [
             one
             for making in MAKINGS
@@ -93,8 +100,38 @@ class Tables:
     def path(self, asked: Question) -> str:
         """Return where an engine finds the table of a question."""
         there = self._of(asked.making, asked.table)
-        is_stored = MAKINGS[asked.making] == "store"
+        is_stored = MAKINGS[asked.making] in STORED
         return f"{BUCKET}/{there.relative_to(self.place)}" if is_stored else str(there)
+
+    def _make_by_spark(self, folder: str, where: str) -> None:
+        """Make tables of Spark, unless they are there; its JVM ends before engines are asked."""
+        here = self.place / folder
+        if (here / "made").exists():
+            self._send(folder)
+            return
+        shutil.rmtree(here, ignore_errors=True)
+        subprocess.run(  # noqa: S603 - our own
+            [sys.executable, str(HERE / "engine_tables.py"), where],
+            env=os.environ | self.environment,
+            check=True,
+        )
+        self._bring(folder)
+        (here / "made").touch()
+
+    def _bring(self, folder: str) -> None:
+        """Copy the objects of a folder from the store."""
+        for listed in self._store.list(f"{folder}/"):
+            # Spark puts objects of nothing where a disk has folders.
+            for one in (one for one in listed if one["size"]):
+                file = self.place / one["path"]
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(self._store.get(one["path"]).bytes())
+
+    def _send(self, folder: str) -> None:
+        """Copy the files of a folder to the store, if they are to be there."""
+        for file in (self.place / folder).rglob("*") if folder in STORED else ():
+            if file.is_file():
+                self._store.put(str(file.relative_to(self.place)), file.read_bytes())
 
     def _of(self, making: str, kind: str) -> Path:
         return self.place / MAKINGS[making] / KINDS[kind]
@@ -104,23 +141,15 @@ class Tables:
         return right_rows(self.rows[asked.making, asked.table], asked)
 
 
-def _make_by_spark(place: Path) -> None:
-    """Make the tables of Spark, unless they are there; its JVM ends before engines are asked."""
-    if not (place / "made").exists():
-        shutil.rmtree(place, ignore_errors=True)
-        script = str(HERE / "engine_tables.py")
-        subprocess.run([sys.executable, script, str(place)], check=True)  # noqa: S603 - our own
-        (place / "made").touch()
-
-
 @contextmanager
 def made_tables(place: Path) -> Iterator[Tables]:
     """Make the tables in a folder, and a store that lives as long as they are asked about."""
     sys.path.append(str(HERE / "bench"))
-    from object_store import served  # noqa: PLC0415 - it lies beside the benchmarks
+    from object_store import served, shaken  # noqa: PLC0415 - it lies beside the benchmarks
 
     place.mkdir(parents=True, exist_ok=True)
-    with served(str(place)) as port:
+    # The proxy answers a range of more last bytes than there are as S3 does; the store refuses it.
+    with served(str(place)) as store, shaken(store, lost=0, refused=0, delay=0, seed=0) as port:
         yield Tables(place, port)
 
 
@@ -199,7 +228,7 @@ def _last_line(said: str) -> str:
 def outcome_of(place: Path, engine: str, tables: Tables, *, is_told: bool) -> Outcome:
     """Ask an engine what it can be asked, and return what came of it."""
     is_on_stores = ENGINES[engine].is_on_stores
-    asked = [one for one in tables.asked if is_on_stores or MAKINGS[one.making] != "store"]
+    asked = [one for one in tables.asked if is_on_stores or MAKINGS[one.making] not in STORED]
     answers = ask(place, engine, tables, asked)
     if isinstance(answers, str):
         return dict.fromkeys(MAKINGS, answers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -61,20 +62,29 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._answer(status, headers, content)
 
-    def _ask(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+    def _ask(
+        self, body: bytes, leaving: frozenset[str] = frozenset({"connection", "keep-alive"})
+    ) -> tuple[int, list[tuple[str, str]], bytes]:
         store = HTTPConnection("127.0.0.1", self.server.store, timeout=30)
         try:
             store.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
             for name, value in self.headers.items():
-                if name.lower() not in ("connection", "keep-alive"):
+                if name.lower() not in leaving:
                     store.putheader(name, value)
             store.endheaders(body)
             answer = store.getresponse()
-            return answer.status, answer.getheaders(), answer.read()
+            found = answer.status, answer.getheaders(), answer.read()
         except (OSError, HTTPException):
             return 502, [], b""
         finally:
             store.close()
+        is_of_last_bytes = self.headers.get("Range", "").startswith("bytes=-")
+        if found[0] != HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or not is_of_last_bytes:
+            return found
+        # More last bytes than there are: S3 sends all of them, and gofakes3 refuses.
+        _, headers, content = self._ask(body, leaving | {"range"})
+        there = f"bytes 0-{len(content) - 1}/{len(content)}"
+        return 206, [*headers, ("Content-Range", there)], content
 
     def _answer(self, status: int, headers: list[tuple[str, str]], content: bytes) -> None:
         self.send_response_only(status)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from decimal import Decimal
+from functools import partial
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pyarrow as pa
@@ -109,6 +114,56 @@ def test_a_line_says_what_is_wrong_and_of_which_tables(engines: Any) -> None:
     wrong = "wrong: `tags` (output); refused: filters on `at`, `day` (items, output)"
     assert daft == f"| daft 0.7.26 | {wrong} | refused: everything (items) | not asked |"
     assert ray == "| ray 2.60.0 | does not start: no | does not start: no | does not start: no |"
+
+
+def test_a_store_sends_all_where_more_last_bytes_are_asked_for_than_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The store of this machine refuses, and engines ask S3 so; other ranges are its own."""
+    monkeypatch.syspath_prepend(str(_ROOT / "jobs" / "bench"))
+    proxies = import_module("shaky_proxy")
+    with _serving(("127.0.0.1", 0), _Small) as store:
+        proxy = partial(proxies.ShakyProxy, lost=0, refused=0, delay=0, seed=0)
+        with _serving(0, store.server_address[1], of=proxy) as before:
+            said = [_asked(before.server_address[1], words) for words in ("-8", "-2", "9-12")]
+    assert said == [(206, "bytes 0-2/3", b"abc"), (206, "bytes 1-2/3", b"bc"), (416, None, b"")]
+
+
+class _Small(BaseHTTPRequestHandler):
+    """Has an object of three bytes, and refuses to send more."""
+
+    def do_GET(self) -> None:
+        """Send it, or its last two bytes."""
+        status, sent, there = {
+            None: (200, b"abc", None),
+            "bytes=-2": (206, b"bc", "bytes 1-2/3"),
+        }.get(self.headers.get("Range"), (416, b"", None))
+        self.send_response(status)
+        if there is not None:
+            self.send_header("Content-Range", there)
+        self.send_header("Content-Length", str(len(sent)))
+        self.end_headers()
+        self.wfile.write(sent)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing of requests."""
+
+
+@contextmanager
+def _serving(*given: Any, of: Callable[..., Any] = ThreadingHTTPServer) -> Iterator[Any]:
+    with of(*given) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def _asked(port: int, words: str) -> tuple[int, str | None, bytes]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("GET", "/bucket/object", headers={"Range": f"bytes={words}"})
+    answer = connection.getresponse()
+    found = answer.status, answer.getheader("Content-Range"), answer.read()
+    connection.close()
+    return found
 
 
 def test_programs_of_engines_are_run_alone(tmp_path: Path) -> None:
