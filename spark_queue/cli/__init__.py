@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from spark_queue.cli.app import command
+from spark_queue.cli import app
 
 if TYPE_CHECKING:
     from spark_queue.cli.scope import Sessions
@@ -30,4 +30,4 @@ def main(argv: Sequence[str] | None = None, *, sessions: Sessions | None = None)
         Always: 0 done, 1 failed, 2 wrong usage, data or set-up, 3 another process keeps the
         queue, 4 and 5 what the doctor found, 130 and 143 after SIGINT and SIGTERM.
     """
-    command()(args=None if argv is None else list(argv), prog_name="spark-queue", obj=sessions)
+    app.command()(args=None if argv is None else list(argv), prog_name="spark-queue", obj=sessions)

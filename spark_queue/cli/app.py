@@ -3,34 +3,56 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
+from importlib import import_module
 from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from spark_queue import __version__
-from spark_queue.cli.commands import (
-    admin_commands,
-    checkup,
-    demo,
-    extra_files,
-    ingest,
-    item_commands,
-    replay,
-    serving,
-    setting_commands,
-    stream_commands,
-    view_commands,
-)
 
 #: Options that had another name once, which is still understood.
 _FORMER = {"out": "output"}
 
+#: The functions of commands by what they are for, as the help shows them.
+_FUNCTIONS = {
+    "Begin": "demo.demo ingest.ingest extra_files.files admin_commands.create",
+    "Work": (
+        "item_commands.enqueue item_commands.process "
+        "stream_commands.stream_enqueue stream_commands.stream_dispatch"
+    ),
+    "Look": (
+        "view_commands.status view_commands.stats view_commands.dead view_commands.explain "
+        "view_commands.history view_commands.wait checkup.doctor view_commands.report "
+        "view_commands.top serving.serve view_commands.metrics setting_commands.config "
+        "admin_commands.readers"
+    ),
+    "Change items": (
+        "item_commands.redrive item_commands.cancel item_commands.purge item_commands.undo"
+    ),
+    "Change a queue": (
+        "setting_commands.configure admin_commands.pause admin_commands.resume "
+        "admin_commands.add_reader admin_commands.drop_reader admin_commands.add_columns "
+        "admin_commands.maintain admin_commands.upgrade admin_commands.drop"
+    ),
+    "Try out": "admin_commands.clone replay.replay",
+}
 
-class _PlainFlags:
-    """Commands whose help names no type of a flag, and of a list the type of a member."""
+#: The group and the function of each command, by its name.
+_COMMANDS = {
+    place.rpartition(".")[2].replace("_", "-"): (group, place)
+    for group, places in _FUNCTIONS.items()
+    for place in places.split()
+}
+
+
+class _PlainParams:
+    """Commands whose help names no type of a flag, and of a list the type of a member.
+
+    Nor do they load what converts texts, where none is to be converted.
+    """
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options and arguments, the help option last."""
@@ -40,15 +62,60 @@ class _PlainFlags:
                 one.metavar = ""
             elif getattr(one, "multiple", False) and one.metavar is None:
                 one.metavar = "<str>"
+            vars(one).setdefault("process_value", partial(_process, one, one.process_value))
         return found
 
 
-class _PlainCommand(_PlainFlags, TyperCommand):
+def _process(param: Any, convert: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
+    """Return the value of a parameter, converted unless it is left out or of its type."""
+    kind = getattr(getattr(param, "type_descriptor", None), "annotation", None)
+    if value is None:
+        is_converted = not param.required and param.nargs == 1 and not param.multiple
+    else:
+        is_converted = type(value) is kind and (kind is not str or value.isascii())
+    if not is_converted:
+        return convert(ctx, value)
+    return value if param.callback is None else param.callback(ctx, param, value)
+
+
+class _PlainCommand(_PlainParams, TyperCommand):
     """See the first base."""
 
 
-class _PlainGroup(_PlainFlags, TyperGroup):
+@cache
+def _member(name: str) -> Any:
+    """Make a command, which imports what it needs."""
+    group, place = _COMMANDS[name]
+    module, _, function = place.partition(".")
+    body = getattr(import_module(f"spark_queue.cli.commands.{module}"), function)
+    alone = typer.Typer(add_completion=False)
+    alone.command(name, cls=_PlainCommand, help=_help_of(body), rich_help_panel=group)(body)
+    return typer.main.get_command(alone)
+
+
+class _Members(Mapping[str, Any]):
+    """The commands by name, each made when it is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        return _member(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
+
+class _PlainGroup(_PlainParams, TyperGroup):
     """See the first base."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**{**attributes, "commands": _Members()})
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands, of which none is made."""
+        del ctx
+        return list(self.commands)
 
 
 app = typer.Typer(
@@ -81,64 +148,13 @@ def _whole(
     """Set the options of all commands; typer shows the text above."""
 
 
-#: The commands by what they are for, as the help shows them.
-_COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Begin": (demo.demo, ingest.ingest, extra_files.files, admin_commands.create),
-    "Work": (
-        item_commands.enqueue,
-        item_commands.process,
-        stream_commands.stream_enqueue,
-        stream_commands.stream_dispatch,
-    ),
-    "Look": (
-        view_commands.status,
-        view_commands.stats,
-        view_commands.dead,
-        view_commands.explain,
-        view_commands.history,
-        view_commands.wait,
-        checkup.doctor,
-        view_commands.report,
-        view_commands.top,
-        serving.serve_command,
-        view_commands.metrics,
-        setting_commands.config,
-        admin_commands.readers,
-    ),
-    "Change items": (
-        item_commands.redrive,
-        item_commands.cancel,
-        item_commands.purge,
-        item_commands.undo,
-    ),
-    "Change a queue": (
-        setting_commands.configure,
-        admin_commands.pause,
-        admin_commands.resume,
-        admin_commands.add_reader,
-        admin_commands.drop_reader,
-        admin_commands.add_columns,
-        admin_commands.maintain,
-        admin_commands.upgrade,
-        admin_commands.drop,
-    ),
-    "Try out": (admin_commands.clone, replay.replay),
-}
-
-
 def _help_of(member: Callable[..., None]) -> str:
     """Return the text of a command with a line for each paragraph, to be wrapped by a terminal."""
     paragraphs = (inspect.getdoc(member) or "").split("\n\n")
     return "\n\n".join(" ".join(one.split()) for one in paragraphs)
 
 
-for _group, _members in _COMMANDS.items():
-    for _member in _members:
-        _shown = app.command(cls=_PlainCommand, help=_help_of(_member), rich_help_panel=_group)
-        _shown(_member)
-
-
 @cache
 def command() -> TyperGroup:
-    """Return all commands as one, cached: making it is slower than most commands."""
+    """Return all commands as one, cached."""
     return cast("TyperGroup", typer.main.get_command(app))

@@ -97,7 +97,7 @@ def demo(
             parts += ["", "the same with a chart of what came and went:", Whole(f"  {page}")]
         scope.display.show({**told, "queue": place, "report": report.as_dict()}, *parts)
         if show:
-            serving.serve(scope, [place], port=0, show=True)
+            serving.serve_queues(scope, [place], port=0, show=True)
     finally:
         if keep is None:
             shutil.rmtree(root, ignore_errors=True)

@@ -31,7 +31,7 @@ _LOOPBACK = {4: "127.0.0.1", 6: "::1"}
 _Names = Annotated[list[str], Argument(help="The queues: paths, or table names of the catalog.")]
 
 
-def serve(
+def serve_queues(
     scope: Scope,
     names: _Names,
     host: Annotated[str, Option(help="The address to listen at.")] = "127.0.0.1",
@@ -83,7 +83,7 @@ def serve(
             run(site.app({*LOOPBACK, *names, *(allow_host or [])}), at)
 
 
-serve_command = looking(serve)
+serve = looking(serve_queues)
 
 
 def require_installed() -> None:

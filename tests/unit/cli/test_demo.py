@@ -46,7 +46,7 @@ def test_demo_leaves_nothing_and_may_end_in_a_page(
         assert how["show"]
         shown.extend(map(Path, names))
 
-    monkeypatch.setattr(serving, "serve", serve)
+    monkeypatch.setattr(serving, "serve_queues", serve)
 
     _run("--open")
 

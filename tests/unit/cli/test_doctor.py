@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spark_queue.cli.app import app
+from spark_queue.cli.app import command
 from spark_queue.cli.commands.checkup import checkups
 from spark_queue.cli.display import fit
 from spark_queue.local_queue import LocalQueue
@@ -169,4 +169,4 @@ def test_what_only_spark_can_look_at_is_a_warning(run: Run, tmp_path: Path) -> N
 
 def test_the_doctor_is_a_command() -> None:
     """It is among those that help shows."""
-    assert "doctor" in {info.callback.__name__ for info in app.registered_commands if info.callback}
+    assert "doctor" in command().commands
