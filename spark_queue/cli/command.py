@@ -45,15 +45,6 @@ ReaderOption = Annotated[
 ]
 
 
-def command(body: Callable[..., None]) -> Callable[..., None]:
-    """Make a command of a function over a scope, its first parameter.
-
-    It also gets ``--json``, ``--verbose`` and ``--engine``, and its errors become a line and an
-    exit code. A parameter whose type is a dataclass stands for an option of each of its fields.
-    """
-    return _command(body)
-
-
 def operating(body: Callable[..., None]) -> Callable[..., None]:
     """Make a command of an operator: the log names the operator and the command."""
     name = body.__name__
@@ -63,15 +54,15 @@ def operating(body: Callable[..., None]) -> Callable[..., None]:
         with acting_as(f"{visible(acting.whoami())[:_LONGEST_NAME]} (spark-queue {name})"):
             body(*args, **options)
 
-    return _command(sign)
+    return command(sign)
 
 
-def looking(body: Callable[..., None]) -> Callable[..., None]:
-    """Make a command that only reads and runs no user code: it starts faster."""
-    return _command(body, looks=True)
+def command(body: Callable[..., None]) -> Callable[..., None]:
+    """Make a command of a function over a scope, its first parameter.
 
-
-def _command(body: Callable[..., None], *, looks: bool = False) -> Callable[..., None]:
+    It also gets ``--json``, ``--verbose`` and ``--engine``, and its errors become a line and an
+    exit code. A parameter whose type is a dataclass stands for an option of each of its fields.
+    """
     _, *given = inspect.signature(body, eval_str=True).parameters.values()
     groups: dict[str, Any] = {
         one.name: one.annotation for one in given if is_dataclass(one.annotation)
@@ -84,7 +75,7 @@ def _command(body: Callable[..., None], *, looks: bool = False) -> Callable[...,
         for name, kind in groups.items():
             options[name] = kind(**{field.name: options.pop(field.name) for field in fields(kind)})
         with open_scope(ctx.obj, json=json, verbose=verbose, engine=engine) as scope:
-            scope.run(lambda: body(scope, **options), looks=looks)
+            scope.run(lambda: body(scope, **options))
 
     shown = [
         _option("ctx", typer.Context, Parameter.empty),

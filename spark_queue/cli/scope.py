@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import typer
 
@@ -70,25 +69,17 @@ class Scope:
         is_given = engine is EngineChoice.AUTO and sessions is not None
         self._choice = EngineChoice.SPARK if is_given else engine
         self._while_open = ExitStack()
-        self._is_without_pandas = False
 
-    def run(self, work: Callable[[], object], *, looks: bool = False) -> None:
+    def run(self, work: Callable[[], object]) -> None:
         """Run a command; by Spark, if this process finds that it needs Spark.
 
         It finds so before anything was written or shown.
-
-        Parameters
-        ----------
-        looks : bool
-            Whether it only looks: see :mod:`~spark_queue.cli.scope`.
 
         Raises
         ------
         SetupError
             When it takes Spark, and that is not here.
         """
-        if looks and self._choice is not EngineChoice.SPARK:
-            self._is_without_pandas = hide_pandas()
         try:
             work()
         except SparkNeededError as exc:
@@ -177,8 +168,6 @@ class Scope:
         """
         if self._choice is EngineChoice.LOCAL:
             raise InvalidArgumentError("engine is 'local', and this command needs Spark")
-        if self._is_without_pandas:
-            restore_pandas()
         make = self._sessions or _local
         session = make(self.display.verbose)
         if not self.display.verbose:
@@ -287,37 +276,3 @@ def _local(verbose: bool) -> SparkSession:  # noqa: FBT001 - called by position 
         )
     except ModuleNotFoundError as exc:
         raise SetupError(f"{exc.name} is not installed; pip install 'spark-queue[spark]'") from exc
-
-
-class _NoPandas:
-    """Says of pandas that it is not installed."""
-
-    @staticmethod
-    def find_spec(name: str, *_: Any) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError(name=name)
-
-
-def hide_pandas() -> bool:
-    """Hide pandas from Arrow; False if it is loaded already."""
-    if "pandas" in sys.modules:
-        return False
-    hidden: Any = _NoPandas()
-    sys.meta_path.insert(0, hidden)
-    try:
-        _import_with_arrow()
-    finally:
-        sys.meta_path.remove(hidden)
-    return True
-
-
-def restore_pandas() -> None:
-    """Have Arrow know pandas, where it is installed."""
-    if find_spec("pandas") is not None:
-        _import_with_arrow().to_pandas()
-
-
-def _import_with_arrow() -> Any:
-    import pyarrow as pa  # noqa: PLC0415 - help works without it
-
-    return pa.array([None])

@@ -17,7 +17,6 @@ from spark_queue.cli.command import (
     ReaderOption,
     Yes,
     command,
-    looking,
     operating,
     read_start,
 )
@@ -266,7 +265,7 @@ def maintain(
 _Who = Annotated[str, Argument(help="The name of the reader.")]
 
 
-@looking
+@command
 def readers(scope: Scope, name: Name) -> None:
     """Show the readers of a queue, and how far each of them is behind."""
     queue = scope.main_queue(name)

@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from spark_queue.checks import seconds
 from spark_queue.cli import display, words
-from spark_queue.cli.command import looking
+from spark_queue.cli.command import command
 from spark_queue.cli.display import Exit, Whole
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.words import Plain, plain
@@ -52,7 +52,7 @@ class ThresholdOptions:
         )
 
 
-@looking
+@command
 def doctor(
     scope: Scope,
     queues: Annotated[list[str], Argument(help="Queues: paths, or table names of the catalog.")],

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from spark_queue.acting import acting_as
-from spark_queue.cli.command import ReaderOption, looking
+from spark_queue.cli.command import ReaderOption, command
 from spark_queue.cli.display import message_of
 from spark_queue.cli.scope import Scope
 from spark_queue.errors import SetupError
@@ -83,7 +83,7 @@ def serve_queues(
             run(site.app({*LOOPBACK, *names, *(allow_host or [])}), at)
 
 
-serve = looking(serve_queues)
+serve = command(serve_queues)
 
 
 def require_installed() -> None:

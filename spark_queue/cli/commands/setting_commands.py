@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
-from spark_queue.cli.command import DryRun, Name, ReaderOption, Yes, looking, operating
+from spark_queue.cli.command import DryRun, Name, ReaderOption, Yes, command, operating
 from spark_queue.cli.display import Whole
 from spark_queue.cli.scope import Scope
 from spark_queue.config import LIVE_SETTINGS, SETTINGS, Setting
@@ -190,7 +190,7 @@ def _require_consent(unknown: Sequence[str]) -> None:
         raise InvalidArgumentError(f"{said} Nothing was changed: say --yes to set it")
 
 
-@looking
+@command
 def config(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
     """Show the configuration of a queue, as a file that create and configure read."""
     from spark_queue.cli import views  # noqa: PLC0415 - help works without Arrow

@@ -17,7 +17,7 @@ from rich.live import Live
 from typer import Argument, Option
 
 from spark_queue.cli import show_counts, show_report
-from spark_queue.cli.command import AsOfOption, Name, ReaderOption, looking, read_as_of
+from spark_queue.cli.command import AsOfOption, Name, ReaderOption, command, read_as_of
 from spark_queue.cli.display import Exit, SafeConsole, Whole
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.scrolling import ScrolledScreen, reading_keys, wait_for_look
@@ -35,7 +35,7 @@ _Limit = Annotated[int, Option(min=0, help="Items to show.")]
 _Seq = Annotated[int, Argument(help="The number of the item.")]
 
 
-@looking
+@command
 def status(
     scope: Scope,
     name: Name,
@@ -55,7 +55,7 @@ def status(
     scope.display.show(shown, *show_counts.status(shown, str(seen)))
 
 
-@looking
+@command
 def stats(
     scope: Scope,
     name: Name,
@@ -71,7 +71,7 @@ def stats(
     scope.display.show(shown, *show_counts.stats(shown))
 
 
-@looking
+@command
 def dead(
     scope: Scope,
     name: Name,
@@ -89,7 +89,7 @@ def dead(
     scope.display.show(shown, *show_counts.dead(shown, where))
 
 
-@looking
+@command
 def explain(scope: Scope, name: Name, seq: _Seq, reader: ReaderOption = None) -> None:
     """Say why an item is not running, and when a claim may come to it."""
     queue = scope.open_queue(name, reader)[1]
@@ -100,7 +100,7 @@ def explain(scope: Scope, name: Name, seq: _Seq, reader: ReaderOption = None) ->
     scope.display.show(shown, *show_counts.explanation(shown, found.place))
 
 
-@looking
+@command
 def wait(
     scope: Scope,
     name: Name,
@@ -130,7 +130,7 @@ def wait(
         raise typer.Exit(int(Exit.FAILED))
 
 
-@looking
+@command
 def history(scope: Scope, name: Name, seq: _Seq, reader: ReaderOption = None) -> None:
     """Show what happened to an item, oldest first."""
     queue = scope.open_queue(name, reader)[1]
@@ -141,7 +141,7 @@ def history(scope: Scope, name: Name, seq: _Seq, reader: ReaderOption = None) ->
     scope.display.show(shown, *show_counts.history(shown))
 
 
-@looking
+@command
 def metrics(
     scope: Scope,
     name: Name,
@@ -175,7 +175,7 @@ def metrics(
 _Window = Annotated[float, Option(help="Seconds before that instant that count as now.")]
 
 
-@looking
+@command
 def report(
     scope: Scope,
     name: Name,
@@ -211,7 +211,7 @@ def report(
         webbrowser.open(html.absolute().as_uri())
 
 
-@looking
+@command
 def top(
     scope: Scope,
     name: Name,

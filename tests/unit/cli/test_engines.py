@@ -92,7 +92,7 @@ try:
     main(sys.argv[1:])
 except SystemExit:
     heavy = (
-        *("pandas", "yaml", "asyncio", "http.server", "jinja2", "obstore", "fsspec"),
+        *("pandas", "pydantic", "yaml", "asyncio", "http.server", "jinja2", "obstore", "fsspec"),
         *("spark_queue.doctor.examine", "spark_queue.processing.local_processing"),
         *("spark_queue.front.durable", "spark_queue.upkeep.maintain", "spark_queue.report.page"),
     )
@@ -159,20 +159,6 @@ def test_a_look_loads_neither_pandas_nor_what_it_does_not_ask(
     done = run_python("-c", _LOOKS, command, f"{tmp_path}/q", check=True)
 
     assert done.stdout.splitlines()[-1] == str(asked)
-
-
-def test_arrow_knows_pandas_again_where_a_look_goes_on_with_spark() -> None:
-    """What was left out for a start is there before a session is: times of pandas are times."""
-    code = """
-from spark_queue.cli import scope
-print(scope.hide_pandas())
-scope.restore_pandas()
-import pandas, pyarrow as pa
-print(pa.array(pandas.to_datetime(pandas.Series(["2020-01-01", None]))).type)
-"""
-    done = run_python("-c", code, check=True)
-
-    assert done.stdout.split() == ["True", "timestamp[ns]"]
 
 
 @pytest.mark.parametrize(
