@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -32,10 +31,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spark_queue.columns.kinds import Field
-    from spark_queue.commands.rows import Enqueued
+    from spark_queue.commands.rows import Enqueued, MarkedRows
     from spark_queue.log.step_events import Listener
     from spark_queue.report.finding import Checkup, Thresholds
     from spark_queue.results import Affected
+    from spark_queue.state.snapshot import Snapshot
     from spark_queue.views.views import QueueViews
 
 
@@ -197,10 +197,14 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
     def _enter(self, call: EnqueueCall) -> Enqueued:
         given = [dict(call.rows)] if isinstance(call.rows, Mapping) else call.rows
         order, main = cast("str | None", call.order_by), self._main
-        check = partial(commands.rows.check_rows, main, given, order_by=order)
-        frame = state.steps.known_first(main, check)
+
+        def check() -> tuple[Snapshot, MarkedRows]:
+            at = state.snapshot.Snapshot(main)
+            return at, commands.rows.check_rows(main, given, order_by=order, at=at)
+
+        at, frame = state.steps.known_first(main, check)
         tracing.require_one_each(call.trace, len(frame.rows), is_ordered=order is not None)
-        marked, at = frame.with_trace(call.trace), state.snapshot.Snapshot(main)
+        marked = frame.with_trace(call.trace)
         return commands.enqueue.commit(at, marked, call.rules, batch=call.batch)
 
     def _place_of(self, path: str | Path) -> str:

@@ -117,8 +117,11 @@ def _choose(
 
 def _count_fitting(at: Snapshot, stage: Choice, request: Request) -> int | None:
     """Return how many items fit the size limit; ``None`` for all of them."""
-    log, count = at.store.native("queue"), stage.count_claimed()
-    if count < _SEVERAL or not isinstance(log, DeltaLog):
+    count = stage.count_claimed()
+    if count < _SEVERAL:
+        return None
+    log = at.item_log
+    if not isinstance(log, DeltaLog):
         return None
     seqs = stage.seqs()
     files = [] if seqs is None else [file for file in log.files() if file.gen >= 0]

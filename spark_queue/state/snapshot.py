@@ -192,12 +192,19 @@ class Snapshot:
         """
         seen = self.cache.queue
         last = seen.head.step if seen.head else 0
+        if self.is_local:
+            # Asked for anyhow; by it the newest commit is known, and not looked for again.
+            _ = self.queue
         is_readable = self.item_log is not None
         existence.require_steps(self.store, "queue", seen, last, is_readable=is_readable)
 
     def is_recent(self) -> bool:
         """Whether it was taken so shortly before that others have hardly written since."""
         return time.monotonic() - self._began < _RECENT
+
+    def has_just_followed(self) -> bool:
+        """Whether it has the status log's newest step, of a moment ago."""
+        return "status" in self.__dict__ and self.is_recent()
 
     def of_reader(self, store: Store) -> Snapshot:
         """Return the snapshot of another reader, at the same step of the item log."""

@@ -299,7 +299,7 @@ class Tries:
         logs: tuple[Log[Any], Log[Any]] = (store.queue, store.status)
         self._own, self._other = logs if log == "queue" else logs[::-1]
         self._older_than = older_than
-        self._seen = _snapshots(store, at)
+        self._given, self._seen = at, _snapshots(store, at)
         self._is_first, self.count = False, 0
         self._began = time.monotonic()
 
@@ -315,7 +315,8 @@ class Tries:
         return None
 
     def _attempt(self, decide: Decide[_T]) -> _Try[_T] | None:
-        if self.log == "status" and self.store.is_local():
+        is_followed = self._given is not None and self._given.has_just_followed()
+        if self.log == "status" and not is_followed and self.store.is_local():
             # What others wrote so far is followed before this holds them up.
             _ = self.store.status_head()
         with self.store.writing(self.log), self.begin() as at:
