@@ -112,8 +112,8 @@ def test_a_line_says_what_is_wrong_and_of_which_tables(engines: Any) -> None:
     missing = dict.fromkeys(engines.MAKINGS, "does not start: no")
     daft, ray = engines.table({"daft": outcome, "ray": missing}).splitlines()[2:]
     wrong = "wrong: `tags` (output); refused: filters on `at`, `day` (items, output)"
-    assert daft == f"| daft 0.7.26 | {wrong} | refused: everything (items) | not asked |"
-    assert ray == "| ray 2.60.0 | does not start: no | does not start: no | does not start: no |"
+    assert daft == f"| daft 0.7.26 | {wrong} | refused: everything (items) {2 * '| not asked '}|"
+    assert ray == f"| ray 2.60.0 {4 * '| does not start: no '}|"
 
 
 def test_a_store_sends_all_where_more_last_bytes_are_asked_for_than_there_are(
