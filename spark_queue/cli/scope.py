@@ -80,6 +80,8 @@ class Scope:
         SetupError
             When it takes Spark, and that is not here.
         """
+        # Here, as help works without Arrow.
+        import_module("spark_queue.cli.pandas_hook").leave_pandas_out()
         try:
             work()
         except SparkNeededError as exc:

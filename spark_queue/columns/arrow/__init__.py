@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_queue import extras
-from spark_queue.columns.arrow.pandas_hook import leave_pandas_out
 
 if TYPE_CHECKING:
     from spark_queue.columns.arrow import (
@@ -16,7 +15,5 @@ if TYPE_CHECKING:
         arrow_types as arrow_types,
         rows as rows,
     )
-
-leave_pandas_out()
 
 __getattr__ = extras.submodules(__name__)

@@ -50,7 +50,6 @@ for command in ("status", "stats", "dead", "config", "doctor", "pause", "resume"
 run("process", "./q", "sending:send", "--limit", "1", "--time-limit", "0")
 run("explain", "./q", "1")
 run("history", "./q", "1")
-run("wait", "./q", "--timeout", "0")
 run("configure", "./q", "--lease", "60")
 run("maintain", "./q", "--retention", "60")
 run("upgrade", "./q")
@@ -64,6 +63,7 @@ run("status", "./q", "--as-of", "1")
 run("status", "./q", "--where", "tenant = 'a'")
 run("cancel", "./q", "--where", "n = 1", "--dry-run")
 run("cancel", "./q", "--where", "n = 1")
+run("wait", "./q", "--where", "n = 1", "--timeout", "0")
 run("undo", "./q", "5")
 run("redrive", "./q", "--where", "_state = 'cancelled'")
 run("redrive", "./q", "--reader", "mail")
@@ -110,7 +110,7 @@ def test_a_local_queue_is_worked_with_where_there_is_no_spark(tmp_path: Path) ->
     ends = [line for line in done.stdout.splitlines() if line.startswith("ended ")]
     assert done.stderr == ""
     assert [line for line in ends if not line.endswith(" 0")] == []
-    assert len(ends) == 42
+    assert len(ends) == 43
     assert "3 items enqueued, step 1" in done.stdout
     assert list(tmp_path.glob("q/*_log")) == []
 

@@ -1,4 +1,4 @@
-"""What a process knows of pandas that works with a queue: nothing, until it imports pandas."""
+"""What a process of the command line knows of pandas: nothing, until its handlers import it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from tests.programs import run_python
 _STEPS = """
 import sys
 import spark_queue
+from spark_queue.cli.pandas_hook import leave_pandas_out
 
+leave_pandas_out()
 queue = spark_queue.open(sys.argv[1])
 queue.enqueue([{"n": 2}])
 claim = queue.claim(2)
@@ -54,7 +56,9 @@ def test_steps_load_no_pandas_and_arrow_knows_it_once_it_is_imported(queue: str)
 
 def test_pandas_is_known_that_was_there_before(queue: str) -> None:
     """A program that imports pandas first is no other than one that does so later."""
-    told = _run(f"import pandas, sys, spark_queue\nspark_queue.open(sys.argv[1])\n{_KNOWN}", queue)
+    hide = "from spark_queue.cli.pandas_hook import leave_pandas_out\nleave_pandas_out()"
+
+    told = _run(f"import pandas\n{hide}\n{_KNOWN}", queue)
 
     assert told == ["timestamp[ns]", "1"]
 
@@ -66,7 +70,9 @@ def test_pandas_is_known_whose_first_import_failed(queue: str, tmp_path: Path) -
     program = f"""
 import sys
 import spark_queue
+from spark_queue.cli.pandas_hook import leave_pandas_out
 
+leave_pandas_out()
 spark_queue.open(sys.argv[1]).claim(1)
 sys.path.insert(0, sys.argv[2])
 try:
