@@ -272,7 +272,7 @@ JOIN sq_raw_states h
 WHERE
   r.kind = 'renewal'
   AND NOT EXISTS (
-    SELECT 1
+    SELECT /*+ MERGE(n) */ 1
     FROM sq_raw_states n
     WHERE n.seq = h.seq AND n.step > h.step AND n.step < r.step AND n.kind = 'item'
   );
