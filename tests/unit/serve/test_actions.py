@@ -210,11 +210,11 @@ def test_a_form_changes_the_rates_that_were_typed(make: Make, pages: Pages) -> N
     assert form["rates"] == "tenant=100/60s,burst=10 tenant:acme=20 1000/1s"
     shown = browser.act("configure", **{**form, "rates": "tenant=50/60s,burst=5 tenant:acme=9.5"})
     assert "rate by tenant 100/60s,burst=10 -&gt; 50/60s,burst=5" in shown.text
-    assert "rate of acme by tenant 20 -&gt; 9.5" in shown.text
+    assert "rate of acme by tenant 20/60s -&gt; 9.5/60s" in shown.text
     assert browser.act("configure", **browser.fields_of(shown.text)).status_code == 303
     changed = replace(was, limit=50, burst=5, overrides={"acme": 9.5})
     assert queue.config.rates == (changed, queue.config.rates[1])
-    assert "rate of acme by tenant 20 -&gt; 9.5" in browser.get("/queues/0").text
+    assert "rate of acme by tenant 20/60s -&gt; 9.5/60s" in browser.get("/queues/0").text
     assert browser.act("undo", step="2", confirmed="1").status_code == 303
     assert queue.config.rates[0] == was
 
