@@ -11,7 +11,6 @@ and the tables of Spark. One JVM runs at a time.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import pickle
 import shutil
@@ -41,7 +40,7 @@ from engine_tables import (
     make_tables,
     questions,
 )
-from environments import make_environment
+from environments import keep, kept, make_environment
 
 HERE = Path(__file__).parent
 RESULTS = Path(__file__).with_suffix(".json")
@@ -292,12 +291,6 @@ def _abouts(abouts: Sequence[str]) -> str:
     return ", ".join([*plain, *([f"filters on {', '.join(filters)}"] if filters else [])])
 
 
-def kept() -> dict[str, Outcome]:
-    """Return what came of the last run."""
-    found: dict[str, Outcome] = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
-    return found
-
-
 def main(argv: Sequence[str]) -> None:
     """Ask the engines, keep what is not right, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -308,11 +301,8 @@ def main(argv: Sequence[str]) -> None:
     with made_tables(given.place / "tables") as tables:
         for engine in given.only:
             outcome = outcome_of(given.place, engine, tables, is_told=given.all)
-            # Others may have been asked meanwhile.
-            results = {**kept(), engine: outcome}
-            ordered = {name: results[name] for name in ENGINES if name in results}
-            RESULTS.write_text(f"{json.dumps(ordered, indent=2)}\n", "utf-8")
-    print(table(kept()))  # noqa: T201 - it is what was asked for
+            keep(RESULTS, engine, outcome, ENGINES)
+    print(table(kept(RESULTS)))  # noqa: T201 - it is what was asked for
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -33,6 +34,19 @@ def make_environment(folder: Path, packages: Sequence[str]) -> Path:
         done.check_returncode()
     stamp.write_text("\n".join(packages), "utf-8")
     return python
+
+
+def kept(results: Path) -> dict[str, Any]:
+    """Return the outcomes that a job keeps in a file, by what it played."""
+    found: dict[str, Any] = json.loads(results.read_text("utf-8")) if results.exists() else {}
+    return found
+
+
+def keep(results: Path, name: str, outcome: Any, names: Iterable[str]) -> None:
+    """Keep one more outcome, in the order of the names; other runs may keep theirs meanwhile."""
+    found = {**kept(results), name: outcome}
+    ordered = {one: found[one] for one in names if one in found}
+    results.write_text(f"{json.dumps(ordered, indent=2)}\n", "utf-8")
 
 
 def play(python: Path, script: Path, *words: str, minutes: int = 30) -> dict[str, str]:

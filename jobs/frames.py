@@ -25,7 +25,7 @@ from subprocess import CalledProcessError
 from typing import Any, NamedTuple
 
 from engine_list import ENGINES
-from environments import ROOT, make_environment, play
+from environments import ROOT, keep, kept, make_environment, play
 
 RESULTS = Path(__file__).with_suffix(".json")
 
@@ -307,12 +307,6 @@ def _packages(name: str) -> Sequence[str]:
     return LIBRARIES[name].packages or ENGINES[name].packages
 
 
-def kept() -> dict[str, dict[str, str]]:
-    """Return what came of the last run."""
-    found: dict[str, Any] = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
-    return found
-
-
 def main(argv: Sequence[str]) -> None:
     """Play the libraries, keep what came of it, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -323,18 +317,16 @@ def main(argv: Sequence[str]) -> None:
     if given.play is not None:
         play_library(given.play)
         return
-    results = kept()
     needed = [one for one in requires("spark-queue") or () if "extra ==" not in one]
     for name in given.only:
         try:
             python = make_environment(given.place / name, (*_packages(name), *needed))
         except CalledProcessError:
-            results[name] = {"frame": "does not install"}
+            outcome = {"frame": "does not install"}
         else:
-            results[name] = play(python, Path(__file__), "--play", name)
-        results = {name: results[name] for name in LIBRARIES if name in results}
-        RESULTS.write_text(f"{json.dumps(results, indent=2)}\n", "utf-8")
-    print(table(results))  # noqa: T201 - it is what was asked for
+            outcome = play(python, Path(__file__), "--play", name)
+        keep(RESULTS, name, outcome, LIBRARIES)
+    print(table(kept(RESULTS)))  # noqa: T201 - it is what was asked for
 
 
 if __name__ == "__main__":

@@ -8,12 +8,11 @@ with this checkout, plays ``orchestrators/plays/play_NAME.py`` there, keeps the 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from environments import ROOT, make_environment, play
+from environments import ROOT, keep, kept, make_environment, play
 
 RESULTS = Path(__file__).with_suffix(".json")
 
@@ -37,12 +36,6 @@ PACKAGES: Mapping[str, Sequence[str]] = {
 Results = dict[str, dict[str, str]]
 
 
-def kept() -> Results:
-    """Return the outcomes of the last run."""
-    found: Results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
-    return found
-
-
 def table(results: Results) -> str:
     """Return the outcomes as a table of Markdown."""
     lines = [("with", "played", "held"), ("---",) * 3]
@@ -58,14 +51,12 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--place", type=Path, default=Path("/tmp/spark-queue-orchestrators"))  # noqa: S108
     parser.add_argument("--only", nargs="+", choices=PACKAGES, default=list(PACKAGES))
     given = parser.parse_args(argv)
-    results = kept()
     for name in given.only:
         packages = (*PACKAGES[name], "-e", f"{ROOT}")
         python = make_environment(given.place / name, packages)
-        results[name] = play(python, PROGRAMS / "plays" / f"play_{name}.py", minutes=60)
-        ordered = {one: results[one] for one in PACKAGES if one in results}
-        RESULTS.write_text(f"{json.dumps(ordered, indent=2)}\n", "utf-8")
-    print(table(ordered))  # noqa: T201 - it is what was asked for
+        outcome = play(python, PROGRAMS / "plays" / f"play_{name}.py", minutes=60)
+        keep(RESULTS, name, outcome, PACKAGES)
+    print(table(kept(RESULTS)))  # noqa: T201 - it is what was asked for
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ minutes.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-from environments import ROOT, make_environment, play
+from environments import ROOT, keep, kept, make_environment, play
 from spark_queue.extras import SUPPORTED
 
 RESULTS = ROOT / "jobs" / "versions.json"
@@ -70,21 +69,20 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--look", action="store_true")
     asked = parser.parse_args(argv)
-    results = kept()
     if asked.look:
         pyspark, delta = released("pyspark"), released("delta-spark")
         jars = {line: jars_of(line) for line in lines_of(pyspark)}
         print("\n".join(compare(pyspark, delta, jars)))  # noqa: T201 - it is what was asked for
         return 0
     if asked.check:
-        same = table(results) in README.read_text("utf-8")
-        print("README has this table" if same else f"README needs this table:\n\n{table(results)}")  # noqa: T201
+        needed = table(kept(RESULTS))
+        same = needed in README.read_text("utf-8")
+        print("README has this table" if same else f"README needs this table:\n\n{needed}")  # noqa: T201
         return 0 if same else 1
     for version in asked.only:
-        results[version] = _played(_environment(asked.place, version), version)
-        text = json.dumps({name: results[name] for name in PACKAGES if name in results}, indent=2)
-        RESULTS.write_text(f"{text}\n", "utf-8")
-    print(table(results))  # noqa: T201 - it is what was asked for
+        outcome = _played(_environment(asked.place, version), version)
+        keep(RESULTS, version, outcome, PACKAGES)
+    print(table(kept(RESULTS)))  # noqa: T201 - it is what was asked for
     return 0
 
 
@@ -143,12 +141,6 @@ def _newest_played() -> str:
 
 def _key(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
-
-
-def kept() -> Results:
-    """Return what came of each version when it was played last."""
-    found: Results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
-    return found
 
 
 def table(results: Results) -> str:

@@ -22,7 +22,7 @@ def orchestrators(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 def test_the_page_has_what_was_played_with_each(orchestrators: Any) -> None:
     """The table is that of the last run, and each part held."""
-    results = orchestrators.kept()
+    results = orchestrators.kept(orchestrators.RESULTS)
     assert results.keys() == orchestrators.PACKAGES.keys()
     assert {word for outcomes in results.values() for word in outcomes.values()} == {"yes"}
     assert orchestrators.table(results) in orchestrators.PAGE.read_text("utf-8")

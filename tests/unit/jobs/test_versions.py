@@ -27,7 +27,7 @@ def test_readme_has_what_came_of_each_version(
 ) -> None:
     """The table of README is that of the results that are kept, in which nothing failed."""
     assert versions.main(["--check"]) == 0, capsys.readouterr().out
-    results = versions.kept()
+    results = versions.kept(versions.RESULTS)
     assert results.keys() == versions.PACKAGES.keys()
     assert "failed" not in versions.table(results)
     played = [version for version in results if "session" not in results[version]]
@@ -36,7 +36,7 @@ def test_readme_has_what_came_of_each_version(
 
 def test_what_did_not_come_to_its_end_is_said(versions: Any) -> None:
     """A part that failed, or that a process did not come to, is no part that works."""
-    results = versions.kept()
+    results = versions.kept(versions.RESULTS)
     results["4.2"] = {**results["4.2"], "fronts": "failed: ValueError"}
     del results["4.2"]["verbs"]
     lines = versions.table(results).splitlines()
