@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, cast
 
@@ -48,11 +48,8 @@ _COMMANDS = {
 }
 
 
-class _PlainParams:
-    """Commands whose help names no type of a flag, and of a list the type of a member.
-
-    Nor do they load what converts texts, where none is to be converted.
-    """
+class _PlainFlags:
+    """Commands whose help names no type of a flag, and of a list the type of a member."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options and arguments, the help option last."""
@@ -62,23 +59,10 @@ class _PlainParams:
                 one.metavar = ""
             elif getattr(one, "multiple", False) and one.metavar is None:
                 one.metavar = "<str>"
-            vars(one).setdefault("process_value", partial(_process, one, one.process_value))
         return found
 
 
-def _process(param: Any, convert: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
-    """Return the value of a parameter, converted unless it is left out or of its type."""
-    kind = getattr(getattr(param, "type_descriptor", None), "annotation", None)
-    if value is None:
-        is_converted = not param.required and param.nargs == 1 and not param.multiple
-    else:
-        is_converted = type(value) is kind and (kind is not str or value.isascii())
-    if not is_converted:
-        return convert(ctx, value)
-    return value if param.callback is None else param.callback(ctx, param, value)
-
-
-class _PlainCommand(_PlainParams, TyperCommand):
+class _PlainCommand(_PlainFlags, TyperCommand):
     """See the first base."""
 
 
@@ -99,6 +83,10 @@ class _Members(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         return _member(name)
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a command; an error within its own module is no unknown name."""
+        return _member(name) if name in _COMMANDS else default
+
     def __iter__(self) -> Iterator[str]:
         return iter(_COMMANDS)
 
@@ -106,7 +94,7 @@ class _Members(Mapping[str, Any]):
         return len(_COMMANDS)
 
 
-class _PlainGroup(_PlainParams, TyperGroup):
+class _PlainGroup(_PlainFlags, TyperGroup):
     """See the first base."""
 
     def __init__(self, **attributes: Any) -> None:

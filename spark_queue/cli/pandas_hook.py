@@ -35,7 +35,9 @@ class _PandasFinder(MetaPathFinder):
         if self.hidden_from == threading.get_ident():
             raise ModuleNotFoundError(name=name)
         others = [finder for finder in sys.meta_path if finder is not self]
-        specs = (finder.find_spec(name, path, target) for finder in others)
+        # Python before 3.12 tolerates finders that have no such method.
+        finds = filter(None, (getattr(finder, "find_spec", None) for finder in others))
+        specs = (find(name, path, target) for find in finds)
         spec = next((spec for spec in specs if spec is not None), None)
         loader: Any = None if spec is None else spec.loader
         if loader is not None:
@@ -52,8 +54,12 @@ class _PandasFinder(MetaPathFinder):
 
 
 def leave_pandas_out() -> None:
-    """Keep Arrow from importing pandas by itself; once it is imported, Arrow knows it."""
-    if "pandas" in sys.modules:
+    """Keep Arrow from importing pandas by itself; once it is imported, Arrow knows it.
+
+    To say it again does nothing: finders that ask each other would not come to an end.
+    """
+    is_said = any(isinstance(finder, _PandasFinder) for finder in sys.meta_path)
+    if is_said or "pandas" in sys.modules:
         return
     finder = _PandasFinder()
     sys.meta_path.insert(0, finder)

@@ -80,8 +80,6 @@ class Scope:
         SetupError
             When it takes Spark, and that is not here.
         """
-        # Here, as help works without Arrow.
-        import_module("spark_queue.cli.pandas_hook").leave_pandas_out()
         try:
             work()
         except SparkNeededError as exc:
@@ -246,6 +244,8 @@ def open_scope(
     scope = Scope(display, sessions, engine)
     try:
         with raising_at_sigterm(Terminated()):
+            # Here, as help works without Arrow.
+            import_module("spark_queue.cli.pandas_hook").leave_pandas_out()
             yield scope
     except (Exception, KeyboardInterrupt, Terminated) as exc:
         if isinstance(exc, typer.Exit):

@@ -92,7 +92,7 @@ try:
     main(sys.argv[1:])
 except SystemExit:
     heavy = (
-        *("pandas", "pydantic", "yaml", "asyncio", "http.server", "jinja2", "obstore", "fsspec"),
+        *("pandas", "yaml", "asyncio", "http.server", "jinja2", "obstore", "fsspec"),
         *("spark_queue.doctor.examine", "spark_queue.processing.local_processing"),
         *("spark_queue.front.durable", "spark_queue.upkeep.maintain", "spark_queue.report.page"),
     )

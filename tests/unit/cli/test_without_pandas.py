@@ -84,3 +84,20 @@ import pandas
 {_KNOWN}"""
 
     assert _run(program, queue, f"{tmp_path}/broken") == ["failed", "timestamp[ns]", "1"]
+
+
+def test_commands_within_a_program_leave_its_pandas_alone(queue: str) -> None:
+    """Also of several queues, one after the other, and a command within a command."""
+    program = """
+import sys
+from spark_queue.cli import main
+
+for command in ("status", "stats", "doctor"):
+    try:
+        main([command, sys.argv[1], "--json"])
+    except SystemExit as ended:
+        assert ended.code == 0, command
+assert "pandas" not in sys.modules
+import pandas
+"""
+    assert _run(f"{program}{_KNOWN}", queue)[-2:] == ["timestamp[ns]", "1"]
