@@ -78,8 +78,6 @@ def enqueue(
     """
     started = time.monotonic()
     at, frame = known_first(store, lambda: _check(store, df, order_by, extra, trace))
-    if store.queue.is_remote:
-        at = Snapshot(store)
     return commit(at, frame, rules, batch=batch, started=started, action=action, dry_run=dry_run)
 
 
@@ -103,6 +101,11 @@ def _check(
     return at, planner_of(store).frame(given)
 
 
+def _renew_far(at: Snapshot) -> Snapshot:
+    """Return a new snapshot of a far queue: rows are checked over heads known some time before."""
+    return Snapshot(at.store) if at.store.queue.is_remote else at
+
+
 def commit(
     at: Snapshot,
     frame: Frame,
@@ -114,7 +117,7 @@ def commit(
     dry_run: bool = False,
 ) -> Enqueued:
     """Append checked rows to the item log as one step; as :func:`enqueue`."""
-    store = at.store
+    store, at = at.store, _renew_far(at)
     now = store.clock.now()
     # Before other writers have to wait for this step: a large frame takes long.
     if not frame.count():

@@ -202,9 +202,9 @@ class Snapshot:
         """Whether it was taken so shortly before that others have hardly written since."""
         return time.monotonic() - self._began < _RECENT
 
-    def has_just_followed(self) -> bool:
-        """Whether it has the status log's newest step, of a moment ago."""
-        return "status" in self.__dict__ and self.is_recent()
+    def has_followed(self, within: float) -> bool:
+        """Whether it has the status log's newest step, of so many seconds ago at most."""
+        return "status" in self.__dict__ and time.monotonic() - self._began < within
 
     def of_reader(self, store: Store) -> Snapshot:
         """Return the snapshot of another reader, at the same step of the item log."""

@@ -315,7 +315,8 @@ class Tries:
         return None
 
     def _attempt(self, decide: Decide[_T]) -> _Try[_T] | None:
-        is_followed = self._given is not None and self._given.has_just_followed()
+        given = self._given if self.count == 1 else None
+        is_followed = given is not None and given.has_followed(_JUST)
         if self.log == "status" and not is_followed and self.store.is_local():
             # What others wrote so far is followed before this holds them up.
             _ = self.store.status_head()

@@ -9,11 +9,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import Row, SparkSession
 
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
+from spark_queue.columns.arrow.functions import hash_texts
 from spark_queue.config import QueueConfig
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.flow import Limit, Rate
@@ -260,6 +262,11 @@ def _is_same_from_checkpoint(store: Store) -> bool:
     while recent.horizon() is not None:
         recent.come_nearer(1_000, 1_000)
     assert _known(recent.items) == _known(whole.items)
+    held = {key: newest for key, newest in whole.keys.items() if newest[0] in whole.items}
+    hashes = hash_texts(pa.array([*held], pa.string())).to_pylist()
+    asked = dict(zip(held, hashes, strict=True))
+    assert asked
+    assert recent.holders(asked) == whole.holders(asked)
     assert recent.served == whole.served
     for (priority, key), tag in whole.ends.items():
         stretch = at.settings.stretches.get(key or "", UNWEIGHTED)

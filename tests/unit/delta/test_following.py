@@ -12,11 +12,14 @@ import pytest
 
 import spark_queue
 from spark_queue import LocalQueue, QueueConfig
+from spark_queue.commands import claims
 from spark_queue.log.delta.commits import Commit
 from spark_queue.log.heads import QueueHead
+from spark_queue.queue_views import store_of
 from spark_queue.state import catch_up
 from spark_queue.state.catch_up import Cache, Seen
 from spark_queue.state.snapshot import Snapshot, look_as_far
+from spark_queue.state.store import Store
 
 
 @contextmanager
@@ -108,3 +111,40 @@ def test_columns_that_another_process_added_are_seen(
     assert catch_up.items(_far_store(cache, commit), cache).step == 1
 
     assert cache.columns == columns
+
+
+def test_a_claim_follows_others_before_it_keeps_them_from_writing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it read for half a second after its look, and others wrote meanwhile."""
+    queue = LocalQueue.open(path, durability="process")
+    queue.enqueue([{"k": "x"}, {"k": "y"}])
+    store = store_of(queue)
+    at = Snapshot(store)
+    assert at.status.step
+    enter_and(path, ack=True)
+    at._began -= 0.5
+    followed: list[tuple[int, bool]] = []
+    holding = [False]
+    write, apply = Store.writing, catch_up.apply_status
+
+    @contextmanager
+    def writing(self: Store, which: Any) -> Iterator[None]:
+        with write(self, which):
+            holding[0] = True
+            yield
+            holding[0] = False
+
+    def note(at: Any, head: Any, rows: Any) -> None:
+        followed.append((head.step, holding[0]))
+        apply(at, head, rows)
+
+    monkeypatch.setattr(Store, "writing", writing)
+    monkeypatch.setattr(catch_up, "apply_status", note)
+    granted = claims.claim(at, claims.request(at, 1, None, None, 1, None))
+    assert granted.step == at.status.step + 3
+    assert [step for step, is_held in followed if not is_held] == [
+        at.status.step + 1,
+        at.status.step + 2,
+    ]
+    assert [step for step, is_held in followed if is_held] == [granted.step]
