@@ -27,7 +27,8 @@ class Tally:
     debts : dict
         What keys owe that it charged.
     next_at : int or None
-        The first instant at which what it kept back may start.
+        The first instant at which one of what it kept back may start: when a key has the units for
+        which it was closed.
     is_over : bool
         Whether the rate of the whole queue ended it.
     closed : dict
@@ -53,25 +54,22 @@ class Tally:
         """
         if self.closed and any(one.key in self.closed for one in asked):
             return False
-        lacking = [one for one in asked if self._starts_at(one) > self.now]
+        lacking = [one for one in asked if one.starts_at(self._debt(one)) > self.now]
         if not lacking:
             return True
         of_keys = [one for one in lacking if not self.paces.is_whole(one.key)]
+        self.is_over = not of_keys
         for one in of_keys or lacking:
             debt = self.debts.get(one.key) or self.paces.debts.get(one.key, NO_DEBT)
-            self.closed[one.key] = one.due_at(debt, self.now)
-        self.is_over = not of_keys
-        at = max(map(self._starts_at, lacking))
-        self.next_at = at if self.next_at is None else min(self.next_at, at)
+            at = self.closed[one.key] = one.due_at(debt, self.now)
+            # From then on an item behind may start that needs nothing of the others.
+            self.next_at = at if self.next_at is None else min(self.next_at, at)
         return False
 
     def charge(self, asked: Sequence[UnitsAsked]) -> None:
         """Charge an item that starts."""
         for one in asked:
             self.debts[one.key] = one.charge(self._debt(one), self.now)
-
-    def _starts_at(self, asked: UnitsAsked) -> int:
-        return asked.starts_at(self._debt(asked))
 
     def _debt(self, asked: UnitsAsked) -> Debt:
         debt = self.debts.get(asked.key) or self.paces.debts.get(asked.key, NO_DEBT)
@@ -236,7 +234,7 @@ class Played:
         The keys of rates of which it would take nothing more, each with the instant at which the
         first item that it leaves has its units.
     next_at : float or None
-        When the first of these has all of its own.
+        The first of these instants.
     """
 
     starting: AbstractSet[int] = frozenset()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from spark_queue.config import QueueConfig
 from spark_queue.errors import SparkNeededError
 from spark_queue.flow import has_pass, is_paced
 from spark_queue.log.heads import StatusHead
@@ -43,6 +44,7 @@ from spark_queue.state import claim_decision, replica_choice
 from spark_queue.state.open_items import ChainMember, OpenItems, Row
 from spark_queue.state.replica import Replica
 from spark_queue.state.request import Choice, Request
+from spark_queue.state.schedulers import expires_at
 from spark_queue.state.settle_decision import StagedSettle, Verdict
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
@@ -119,19 +121,21 @@ class SqlPlanner(ItemPlanner):
         if at.settings.paused:
             return Coming(held_until=held_until)
         counts = {name: found[name] for name in ("delayed", "paused", "follows")}
-        times = (_instant(found["due"]), self._next_start(at, now))
+        times = [_instant(found["due"]), self._next_start(at, now)]
+        if _has_heads(at.settings.config):
+            times.append(_instant(found["ends_at"]))
         due = min(filter(None, times), default=None)
         return Coming(held_until=held_until, due=due, **counts)
 
     # rule again: next event
     def _next_start(self, at: Snapshot, now: datetime) -> datetime | None:
-        """Return when the first item may start that lacks units of a rate."""
+        """Return when the first item may start of those that units of a rate keep back."""
         if not is_paced(at.settings.config):
             return None
         try:
             played = self.decide("to look at", partial(choosing.play, at, now, None, 1))
         except SparkNeededError:
-            # A claim of it is decided by others.
+            # Only Spark can say, and this process has none.
             return None
         return (
             None if played.next_at is None else datetime.fromtimestamp(played.next_at, timezone.utc)
@@ -299,8 +303,15 @@ def _coming_of(replica: Replica, at: Snapshot, now: datetime) -> Coming:
     late = {seq: max(by, kept.get(seq, now)) for seq, by in times.items() if seq not in following}
     delayed = sum(by > now and seq not in kept for seq, by in late.items())
     starts = claim_decision.next_start(replica, at.status, at.terms, now) or _NEVER
-    due = _instant_of(min([starts, *(by for by in late.values() if by > now)]))
+    blocking = ready if _has_heads(settings.config) else []
+    ends = filter(None, (expires_at(row, at.reader_config) for row in blocking))
+    due = _instant_of(min([starts, *(by for by in (*late.values(), *ends) if by > now)]))
     return Coming(held_until=held_until, delayed=delayed, paused=paused, follows=follows, due=due)
+
+
+def _has_heads(config: QueueConfig) -> bool:
+    """Tell whether an item may stand behind one that cannot start, until that one is over."""
+    return has_pass(config) or config.group_key is not None
 
 
 def _followers(items: OpenItems) -> set[int]:

@@ -302,7 +302,7 @@ def look_ahead(replica: Replica, head: StatusHead, terms: ReaderTerms, now: date
 def next_start(
     replica: Replica, head: StatusHead, terms: ReaderTerms, now: datetime
 ) -> datetime | None:
-    """Return when the first item may start that a claim leaves as it lacks units of a rate."""
+    """Return when the first item may start of those that a claim leaves for lack of units."""
     if replica.is_empty() or not is_paced(terms.settings.config):
         return None
     at = _try_one(replica, head, terms, now)[1].next_at

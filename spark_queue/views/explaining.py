@@ -48,11 +48,14 @@ def live(store: Store, seq: int) -> Explanation | None:
             # How often it was given back only the log says; and of the members before it none need
             # be known here.
             return None
-        rows = _near(replica.items, row)
+        rows, debts = _near(replica.items, row), dict(replica.debts)
         head, limit = store.status_head(), store.reader_config()
         settings, now = store.settings(head), store.clock.now()
     config = settings.config
-    why = _judge(rows, settings, limit).explain(seq, now.timestamp(), by_claim=False)
+    judge = _judge(rows, settings, limit)
+    for (by, key), debt in debts.items():
+        judge.owe(by, key, debt)
+    why = judge.explain(seq, now.timestamp(), by_claim=False)
     has_rules = has_pass(config) or config.max_in_flight is not None
     if has_rules and why.reason not in _BEFORE_ITS_TURN:
         # What starts before it only a claim says.

@@ -23,9 +23,9 @@ SELECT count(*) AS items
 FROM sq_states s
 WHERE s.kind = 'item' AND s.state = 'cancelled' AND s.error LIKE 'dropped: the reader is %'
 
--- next_times(held_until instant, delayed, paused, follows, due instant)
+-- next_times(held_until instant, delayed, paused, follows, due instant, ends_at instant)
 -- When time alone lets an item run: the end of the first lease, and the first delay or pause of a key. What
--- follows an item that has begun waits for that.
+-- follows an item that has begun waits for that. `ends_at` is the first deadline of one that waits.
 -- rule: next event
 SELECT
   nullif(
@@ -40,7 +40,8 @@ SELECT
     min(CASE WHEN j.state = 'ready' AND j.follows IS NULL AND (j.available_at > a.now OR j.kept_until > a.now)
       THEN greatest(j.available_at, j.kept_until) END),
     9223372036854775807
-  ) AS due
+  ) AS due,
+  min(CASE WHEN j.state = 'ready' AND j.ends_at > a.now THEN j.ends_at END) AS ends_at
 FROM sq_with_place j
 CROSS JOIN sq_asked a
 

@@ -230,6 +230,61 @@ def test_a_process_that_ends_says_when_the_first_of_a_key_has_its_units(
     assert queue.process(lambda _: None).acked == 1
 
 
+def _first_start(queue: LocalQueue, clock: ManualClock) -> None:
+    """Hold what a process tells of its end against when something really starts."""
+    told = queue.process(lambda _: None)
+    assert told.acked == 0
+    assert told.until is not None
+    while not queue.process(lambda _: None).acked:
+        assert clock.now() < told.until
+        clock.advance(SECOND)
+    assert clock.now() == told.until
+
+
+# rule: next event
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+@pytest.mark.parametrize("head", ["of two keys", "that expires"])
+def test_a_process_that_ends_says_no_later_instant_than_the_first_start(
+    tmp_path: Path, engine: str, head: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R5: what stands behind a head starts once one of its keys is open, or the head is over."""
+    if engine == "sql":
+        monkeypatch.setattr(SqlPlanner, "coming", SqlPlanner.coming_by_tables)
+    clock = ManualClock()
+    rate = Rate(by="a", limit=10, per=10 * SECOND, burst=10, units="x")
+    other = Rate(by="b", limit=10, per=20 * SECOND, burst=10, units="y")
+    config = QueueConfig(rates=(rate, other) if head == "of two keys" else (rate,))
+    schema = "a string, b string, x int, y int"
+    queue = LocalQueue.create(tmp_path / "queue", schema, config, clock=clock)
+    queue.enqueue({"a": "k", "b": "k", "x": 10, "y": 10})
+    assert queue.process(lambda _: None).acked == 1
+    first = {"a": "k", "b": "k", "x": 5, "y": 10, "expires_at": None}
+    if head == "that expires":
+        first |= {"x": 10, "expires_at": clock.now() + 5 * SECOND}
+    queue.enqueue([first, {"a": "k", "b": "other", "x": 1, "y": 1, "expires_at": None}])
+    _first_start(queue, clock)
+
+
+# rule: next event, debt ahead of a clock
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+def test_a_process_that_ends_knows_when_a_debt_of_a_clock_ahead_is_set_right(
+    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R6: it is once in the time of the rate, not an hour later."""
+    if engine == "sql":
+        monkeypatch.setattr(SqlPlanner, "coming", SqlPlanner.coming_by_tables)
+    clock, ahead = ManualClock(), ManualClock()
+    ahead.advance(3_600 * SECOND)
+    queue = _queue(tmp_path, Rate(by="tenant", limit=1, per=10 * SECOND), clock=clock)
+    fast = LocalQueue.open(queue.name, clock=ahead)
+    _put(queue, *(f"a{n}" for n in range(6)))
+    assert [one.claim(1).count for one in (fast, queue, queue)] == [1, 1, 0]
+    ahead.advance(10 * SECOND)
+    assert fast.claim(1).count == 1
+    clock.advance(SECOND)
+    _first_start(queue, clock)
+
+
 @pytest.mark.parametrize(
     ("settings", "why"),
     [

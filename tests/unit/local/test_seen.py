@@ -9,7 +9,7 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
-from spark_queue.flow import Limit
+from spark_queue.flow import Limit, Rate
 from spark_queue.local_queue import LocalQueue
 from spark_queue.views import explaining
 from tests.unit.local.conftest import Make
@@ -180,15 +180,17 @@ def test_a_handle_names_its_queue(make: Make, queue_path: str) -> None:
 def test_all_that_holds_up_an_item_is_counted(
     make: Make, who: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a paused queue also a key without room, and a full queue."""
+    """In a paused queue also a key without room, one without units, and a full queue."""
     if who == "the logs":
         monkeypatch.setattr(explaining, "live", lambda *_: None)
     limits = (Limit(by="tenant", default=1),)
-    queue = make("id string, tenant string", fair_key="tenant", max_in_flight=1, limits=limits)
+    rates = (Rate(by="tenant", limit=1, per=timedelta(hours=1)),)
+    bounds = {"max_in_flight": 1, "limits": limits, "rates": rates}
+    queue = make("id string, tenant string", fair_key="tenant", **bounds)
     queue.enqueue([{"id": name, "tenant": "a"} for name in "xy"])
     queue.claim(1)
     queue.pause()
 
     told = queue.explain(2)
 
-    assert (told.reason, told.more) == ("paused", 2)
+    assert (told.reason, told.more) == ("paused", 3)
