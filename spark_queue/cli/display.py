@@ -178,6 +178,13 @@ class Display:
             else:
                 console.print(part)
 
+    def screen(self) -> SafeConsole:
+        """Return a console for what moves, quiet where there is no screen."""
+        console = SafeConsole(stderr=True)
+        # A bar that is off ends in an empty line in some releases of rich.
+        console.quiet = self.json or not console.is_terminal
+        return console
+
     def line(self, data: Mapping[str, Any]) -> None:
         """Write one JSON object on a line of its own."""
         sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")

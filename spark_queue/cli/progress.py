@@ -20,7 +20,7 @@ from rich.progress import (
 from rich.table import Column
 
 from spark_queue.cli import show_counts, words
-from spark_queue.cli.display import Display, SafeConsole
+from spark_queue.cli.display import Display
 
 if TYPE_CHECKING:
     from spark_queue.ingest.run import Progress as Step
@@ -129,7 +129,7 @@ def _tell(display: Display, claim: dict[str, Any]) -> None:
 
 
 def _progress_bar(display: Display, *columns: ProgressColumn) -> Progress:
-    console = SafeConsole(stderr=True)
+    console = display.screen()
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False, table_column=Column(overflow="fold")),
@@ -139,5 +139,5 @@ def _progress_bar(display: Display, *columns: ProgressColumn) -> Progress:
         transient=True,
         # What goes to a file is not for the screen; on the screen it is printed above the bar.
         redirect_stdout=sys.stdout.isatty(),
-        disable=display.json or not console.is_terminal,
+        disable=console.quiet,
     )

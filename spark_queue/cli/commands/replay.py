@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 from spark_queue.cli.command import ReaderOption, command
 from spark_queue.cli.commands.setting_commands import RehearsedOptions
-from spark_queue.cli.display import SafeConsole, Whole, compact_table, text_of
+from spark_queue.cli.display import Whole, compact_table, text_of
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.words import plain
 from spark_queue.config_changes import changes
@@ -97,11 +97,10 @@ def _trace(
 
     jobs = read_swf(trace)
     _require_users(weights or {}, {job.user for job in jobs})
-    console = SafeConsole(stderr=True)
+    console = scope.display.screen()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    quiet = scope.display.json or not console.is_terminal
     with Progress(
-        *columns, TimeElapsedColumn(), console=console, transient=True, disable=quiet
+        *columns, TimeElapsedColumn(), console=console, transient=True, disable=console.quiet
     ) as bar:
         tasks = {order: bar.add_task(order, total=len(jobs)) for order in ORDERS}
         done = run(

@@ -55,11 +55,20 @@ def test_a_python_that_is_not_there_is_said(
 def test_the_python_of_the_gate_is_not_run_twice(
     pythons: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the gate runs on the oldest Python already, nothing is left to do for it."""
+    """Where the gate runs on the newest Python already, nothing is left to do for it."""
     this = f"{sys.version_info.major}.{sys.version_info.minor}"
     monkeypatch.setattr(pythons, "supported", lambda: [this])
-    assert pythons.main(["oldest"]) == 0
+    assert pythons.main(["newest"]) == 0
     assert capsys.readouterr().out.startswith(f"skipped on Python {this}: ")
+
+
+def test_the_oldest_dependencies_are_the_lowest_bounds_of_the_project(pythons: ModuleType) -> None:
+    """Each dependency that has a bound is installed as it, whatever the index has by now."""
+    bounds = dict(line.split("==") for line in pythons.lowest().splitlines())
+    project = (_ROOT / "pyproject.toml").read_text("utf-8")
+    for name in ("deltalake", "duckdb", "pyarrow", "typer", "pandas", "obstore", "starlette"):
+        assert f'"{name}>={bounds[name]}' in project
+    assert "hatchling" not in bounds
 
 
 def test_an_interpreter_that_does_not_start_is_passed_over(
@@ -81,9 +90,12 @@ def test_the_exit_code_is_that_of_the_tests(
     run, seen = pythons.subprocess.run, []
 
     def runs(command: list[str], **options: Any) -> Any:
-        seen.append(options.get("env", {}).get("SPARK_QUEUE_EXTRA"))
+        seen.append(options.get("env", {}))
         return run([sys.executable, "-c", "exit(5)"] if "pytest" in command else command, **options)
 
     monkeypatch.setattr(pythons.subprocess, "run", runs)
     assert pythons.main(["oldest"]) == 5
-    assert seen[-1] == "test"
+    assert seen[-1]["SPARK_QUEUE_EXTRA"] == "test"
+    assert Path(seen[-1]["PIP_CONSTRAINT"]).read_text("utf-8") == pythons.lowest()
+    assert pythons.main(["newest"]) == 5
+    assert Path(seen[-1]["PIP_CONSTRAINT"]).read_text("utf-8") == ""

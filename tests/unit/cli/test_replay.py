@@ -48,6 +48,7 @@ def test_json_has_every_user_of_every_order(trace: str) -> None:
     }
     assert waits["fifo"] == {"ann": 20.0, "bob": 29.0}
     assert waits["fair"]["bob"] == 19.0
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,7 @@ def test_what_has_no_rows_is_refused(make: Make, rows: Any, said: str) -> None:
 
 def test_a_frame_of_spark_is_collected_by_its_caller(make: Make) -> None:
     """Also one of Spark Connect, as Sail's; the error says how."""
+    pytest.importorskip("grpc")
     from pyspark.sql.connect.dataframe import DataFrame  # noqa: PLC0415 - takes a while
 
     queue = make("n bigint")

@@ -67,7 +67,7 @@ def test_a_name_leads_to_the_pages_of_its_queue(make: Make, pages: Pages) -> Non
 
     def lead(**fields: str) -> str:
         answer = browser.get("/go", params=fields, follow_redirects=False)
-        return str(answer.headers.get("location", answer.status_code))
+        return str(answer.headers.get("location", int(answer.status_code)))
 
     assert [lead(queue=one.name) for one in (first, second)] == ["/queues/0", "/queues/1"]
     assert lead(queue=f"{first.name}/../{Path(second.name).name}/") == "/queues/1"
