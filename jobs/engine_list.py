@@ -80,6 +80,16 @@ SPARK = Dialect(
     },
     "`",
 )
+TRINO = Dialect(
+    {
+        datetime: "TIMESTAMP '{} UTC'",
+        date: "DATE '{}'",
+        Decimal: "DECIMAL '{}'",
+        float: "DOUBLE '{}'",
+        bytes: "X'{}'",
+        int: "BIGINT '{}'",
+    }
+)
 
 
 class Engine(NamedTuple):
@@ -141,6 +151,9 @@ ENGINES: Mapping[str, Engine] = {
         ("deltalake==1.6.6", "pyarrow==26.0.1"),
         name="Delta Kernel 4.4.0 (Java)",
         is_on_stores=False,
+    ),
+    "trino": Engine(
+        ("trino==0.340.0", "deltalake==1.6.6", "pyarrow==26.0.1"), TRINO, name="Trino 449"
     ),
     "sharing": Engine(
         _SHARING, name="delta-sharing 1.4.2, `delta`", program="sharing", is_on_stores=False

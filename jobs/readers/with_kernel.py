@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -18,19 +17,7 @@ import pyarrow as pa
 from deltalake import Schema
 
 from answering import answer
-
-VERSION = "4.4.0"
-JARS = Path(sys.prefix, "jars")
-#: The default engine does not name the interface that it is of among its dependencies.
-ARTIFACTS = ("delta-kernel-api", "delta-kernel-defaults")
-DEPENDENCY = (
-    "<dependency><groupId>io.delta</groupId><artifactId>{}</artifactId>"
-    "<version>{}</version></dependency>"
-)
-POM = f"""<project><modelVersion>4.0.0</modelVersion>
-<groupId>none</groupId><artifactId>none</artifactId><version>1</version><dependencies>
-{"".join(DEPENDENCY.format(name, VERSION) for name in ARTIFACTS)}
-</dependencies></project>"""
+from jars import class_path
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -46,13 +33,10 @@ WRITTEN: Mapping[type, Callable[[Any], Any]] = {
 
 def started() -> subprocess.Popen[str]:
     """Start the program of Java."""
-    if not JARS.exists():
-        pom = Path(sys.prefix, "pom.xml")
-        pom.write_text(POM, "utf-8")
-        copied = ["dependency:copy-dependencies", f"-DoutputDirectory={JARS}", "-f", str(pom)]
-        subprocess.run(["mvn", "-q", "-B", *copied], check=True, stdout=2)  # noqa: S603, S607
+    # The default engine does not name the interface that it is of among its dependencies.
+    jars = class_path("io.delta", "4.4.0", "delta-kernel-api", "delta-kernel-defaults")
     program = str(Path(__file__).with_name("KernelRows.java"))
-    command = ["java", "-Xmx1g", "-cp", f"{JARS}/*", program]
+    command = ["java", "-Xmx1g", "-cp", jars, program]
     return subprocess.Popen(command, stdin=-1, stdout=-1, text=True, bufsize=1)  # noqa: S603
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime, timezone
 from decimal import Decimal
 from functools import partial
@@ -62,6 +62,40 @@ def test_rows_are_right_in_any_order_and_by_each_value(
     assert (
         engines.judge(right, values if isinstance(values, str) else _sent({"x": values})) == fault
     )
+
+
+def test_an_instant_that_python_does_not_have_is_wrong(engines: Any) -> None:
+    """An engine may round the last instant up, into the year 10000."""
+    instants = pa.timestamp("us", "UTC")
+    right = pa.table({"x": pa.array([datetime(9999, 12, 31, tzinfo=timezone.utc)], instants)})
+    assert engines.judge(right, _sent({"x": pa.array([253402300800000000], instants)})) == "wrong"
+
+
+def test_jars_are_brought_until_they_are_all_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A start that ended midway is made again; one that has them brings none."""
+    monkeypatch.syspath_prepend(str(_READERS))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    brought = partial(import_module("jars").class_path, "io.delta", "4.4.0", "delta-kernel-api")
+    for fails in True, False:
+        _maven(tmp_path, fails=fails)
+        with pytest.raises(subprocess.CalledProcessError) if fails else nullcontext():
+            assert brought() == f"{tmp_path}/jars/*"
+    assert brought() == f"{tmp_path}/jars/*"
+    assert (tmp_path / "jars" / "asked").read_text("utf-8") == "12"
+
+
+def _maven(folder: Path, *, fails: bool) -> None:
+    """Write a program that copies its one jar, in which is how often it was asked, and may fail."""
+    program = folder / "mvn"
+    program.write_text(
+        f"#!/bin/sh\nfor word; do case $word in -DoutputDirectory=*) to=${{word#*=}};; esac; done\n"
+        f"mkdir -p $to; printf {1 if fails else 2} >> $to/asked; exit {int(fails)}\n",
+        "utf-8",
+    )
+    program.chmod(0o755)
 
 
 def test_each_table_of_a_queue_is_asked_about(engines: Any, tmp_path: Path) -> None:
