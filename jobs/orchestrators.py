@@ -36,11 +36,15 @@ PACKAGES: Mapping[str, Sequence[str]] = {
 Results = dict[str, dict[str, str]]
 
 
+def versions() -> list[str]:
+    """Return the packages that are played, with their versions: outcomes are kept by these."""
+    return [packages[0].replace("==", " ") for packages in PACKAGES.values()]
+
+
 def table(results: Results) -> str:
     """Return the outcomes as a table of Markdown."""
     lines = [("with", "played", "held"), ("---",) * 3]
-    for name, outcomes in results.items():
-        version = PACKAGES[name][0].replace("==", " ")
+    for version, outcomes in results.items():
         lines += [(version, part, word.partition(":")[0]) for part, word in outcomes.items()]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -51,11 +55,13 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--place", type=Path, default=Path("/tmp/spark-queue-orchestrators"))  # noqa: S108
     parser.add_argument("--only", nargs="+", choices=PACKAGES, default=list(PACKAGES))
     given = parser.parse_args(argv)
-    for name in given.only:
+    for name, version in zip(PACKAGES, versions(), strict=True):
+        if name not in given.only:
+            continue
         packages = (*PACKAGES[name], "-e", f"{ROOT}")
         python = make_environment(given.place / name, packages)
         outcome = play(python, PROGRAMS / "plays" / f"play_{name}.py", minutes=60)
-        keep(RESULTS, name, outcome, PACKAGES)
+        keep(RESULTS, version, outcome, versions())
     print(table(kept(RESULTS)))  # noqa: T201 - it is what was asked for
 
 

@@ -1,14 +1,16 @@
-"""The user's own part of each program: files that came in a night, and a handler that reads one.
+"""The user's module of each program, ``../night.py``, with the faults of a play.
 
-``NIGHT_FAULTS`` names the faults of a play, each of which happens once in ``NIGHT_PLACE``:
-``enqueue`` kills the process (``SIGKILL``) when its files are in the queue and it does not know
-yet, ``answer`` has it fail there instead, and ``read`` kills it at its tenth file.
+``NIGHT_FAULTS`` names them, each of which happens once in ``NIGHT_PLACE``: ``enqueue`` kills the
+process (``SIGKILL``) when its files are in the queue and it does not know yet, ``answer`` has it
+fail there instead, and ``read`` kills it at its tenth file. With ``run`` its parent is killed
+before it.
 """
 
 from __future__ import annotations
 
 import functools
 import os
+import runpy
 import signal
 import time
 from pathlib import Path
@@ -16,33 +18,23 @@ from typing import Any
 
 import spark_queue
 
-COUNT = 12
+_OWN = runpy.run_path(str(Path(__file__).resolve().parent.parent / "night.py"))
 
-TENANTS = ("ann", "bob")
+TENANTS, find_files = _OWN["TENANTS"], _OWN["find_files"]
 
 FAULTS = {*os.environ.get("NIGHT_FAULTS", "").split()}
 
 
-def find_files(run: str) -> list[dict[str, str]]:
-    """Return the files of a run, a dozen of each tenant."""
-    return [
-        {"tenant": tenant, "path": f"{run}/{tenant}/{number}"}
-        for tenant in TENANTS
-        for number in range(COUNT)
-    ]
-
-
 def read_file(item: dict[str, Any]) -> dict[str, Any]:
-    """Return the size of a file; there are none in a run named ``broken``."""
-    if "broken" in item["path"]:
-        raise spark_queue.Reject("it is empty")
+    """Read a file, as slowly as ``NIGHT_SECONDS`` says, and note that it was read."""
     with Path(os.environ["NIGHT_PLACE"], "read").open("a", encoding="utf-8") as log:
         log.write(f"{item['path']}\n")
         position = log.tell()
     time.sleep(float(os.environ.get("NIGHT_SECONDS", "0.01")))
     if "read" in FAULTS and position > 10 * len(item["path"]) and is_first("read"):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return {"path": item["path"], "size": len(item["path"])}
+        die()
+    row: dict[str, Any] = _OWN["read_file"](item)
+    return row
 
 
 def lose_answer_of_enqueue() -> None:
@@ -53,12 +45,19 @@ def lose_answer_of_enqueue() -> None:
     def enqueue_in_vain(*given: Any, **options: Any) -> Any:
         done = enqueue(*given, **options)
         if "enqueue" in FAULTS and is_first("enqueue"):
-            os.kill(os.getpid(), signal.SIGKILL)
+            die()
         if "answer" in FAULTS and is_first("answer"):
             raise ConnectionError("the answer is lost")
         return done
 
     spark_queue.LocalQueue.enqueue = enqueue_in_vain  # type: ignore[method-assign]
+
+
+def die() -> None:
+    """End this process as a crash does."""
+    if "run" in FAULTS:
+        os.kill(os.getppid(), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def is_first(fault: str) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import Popen
 
-from dagster import DagsterInstance
+from dagster import DagsterInstance, DagsterRun
 from playing import (
     PROGRAMS,
     expect,
@@ -23,12 +26,12 @@ from playing import (
 
 _DEFINITIONS = ("-f", str(PROGRAMS / "dagster_definitions.py"))
 
+#: What a busy machine needs beside the settings of the page: patience.
 _SETTINGS = """
 telemetry: {enabled: false}
 code_servers: {local_startup_timeout: 600}
 """
 
-#: A busy machine takes its time.
 _PATIENCE = {"DAGSTER_GRPC_TIMEOUT_SECONDS": "900"}
 
 
@@ -56,6 +59,33 @@ def play_lost_answer(place: Path) -> None:
     expect(told["sizes"]["dead ones"].value.endswith("&state=dead"), True)
 
 
+def play_runs(place: Path) -> None:
+    """Kill two runs with their steps; the daemon retries them."""
+    with _daemon(place, "enqueue", "read", "run") as (_, variables), _instance(place) as instance:
+        run(["dagster", "job", "launch", *_DEFINITIONS, "-j", "nightly"], place, variables)
+        wait_for("a run that ends well", lambda: _states(instance)[-1:] == ["SUCCESS"])
+        expect(_states(instance), ["FAILURE", "FAILURE", "SUCCESS"])
+        expect(len({one.root_run_id or one.run_id for one in _runs(instance)}), 1)
+        expect([*_runs(instance)[-1].step_keys_to_execute], ["sizes"])
+    expect_faults(place, "enqueue", "read")
+    expect_each_once(place, 24)
+
+
+def play_machine(place: Path) -> None:
+    """Kill all of Dagster at work; when the run's time is over it is retried."""
+    tags = ["--tags", '{"dagster/max_runtime": "300"}']
+    with _daemon(place, NIGHT_SECONDS="3") as (daemon, variables), _instance(place) as instance:
+        run(["dagster", "job", "launch", *_DEFINITIONS, "-j", "nightly", *tags], place, variables)
+        wait_for("a file", (place / "read").exists)
+        os.killpg(daemon.pid, signal.SIGKILL)
+        daemon.wait()
+        expect(_states(instance), ["STARTED"])
+    with _daemon(place), _instance(place) as instance:
+        wait_for("a run that ends well", lambda: _states(instance)[-1:] == ["SUCCESS"])
+        expect(_states(instance), ["FAILURE", "SUCCESS"])
+    expect_each_once(place, 24)
+
+
 def play_sensor(place: Path) -> None:
     """Enqueue thrice; the sensor asks for a run each time, and for none after a restart."""
     variables = _prepare(place)
@@ -78,15 +108,24 @@ def play_sensor(place: Path) -> None:
 
 
 def _asked(instance: DagsterInstance) -> list[str]:
-    runs = [record.dagster_run for record in instance.get_run_records()]
-    return [one.run_id for one in runs if one.job_name == "work"]
+    return [one.run_id for one in _runs(instance) if one.job_name == "work"]
 
 
-def _prepare(place: Path, *faults: str) -> dict[str, str]:
+def _states(instance: DagsterInstance) -> list[str]:
+    return [one.status.value for one in _runs(instance)]
+
+
+def _runs(instance: DagsterInstance) -> list[DagsterRun]:
+    """Return all runs, the oldest first."""
+    return [record.dagster_run for record in instance.get_run_records(ascending=True)]
+
+
+def _prepare(place: Path, *faults: str, **more: str) -> dict[str, str]:
     home = place / "home"
     home.mkdir(exist_ok=True)
-    (home / "dagster.yaml").write_text(_SETTINGS, encoding="utf-8")
-    return variables_of(place, *faults, DAGSTER_HOME=str(home), **_PATIENCE)
+    settings = (PROGRAMS / "dagster.yaml").read_text("utf-8") + _SETTINGS
+    (home / "dagster.yaml").write_text(settings, encoding="utf-8")
+    return variables_of(place, *faults, DAGSTER_HOME=str(home), **_PATIENCE, **more)
 
 
 @contextmanager
@@ -96,15 +135,21 @@ def _instance(place: Path) -> Iterator[DagsterInstance]:
 
 
 @contextmanager
-def _daemon(place: Path, *faults: str) -> Iterator[dict[str, str]]:
-    variables = _prepare(place, *faults)
-    with running(["dagster-daemon", "run", *_DEFINITIONS], place, variables):
-        yield variables
+def _daemon(
+    place: Path, *faults: str, **more: str
+) -> Iterator[tuple[Popen[bytes], dict[str, str]]]:
+    variables = _prepare(place, *faults, **more)
+    with running(["dagster-daemon", "run", *_DEFINITIONS], place, variables) as process:
+        yield process, variables
 
 
 PARTS = {
     "killed after an enqueue and at work, retried by the assets' policy": play_kills,
     "an enqueue whose answer is lost, retried by the asset's policy": play_lost_answer,
+    "runs killed whole, after an enqueue and at work, retried by the daemon": play_runs,
+    "all of Dagster killed at work and started again: a new run once the old one's time is over": (
+        play_machine
+    ),
     "a sensor over the queue, the daemon restarted: a run for what is new": play_sensor,
 }
 

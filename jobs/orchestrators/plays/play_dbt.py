@@ -21,8 +21,6 @@ from playing import (
     variables_of,
 )
 
-from spark_queue import LocalQueue, QueueConfig
-
 #: dbt, with the faults of a night in its process.
 _DBT = [sys.executable, "-c", "import night; from dbt.cli.main import cli; cli()"]
 
@@ -63,15 +61,12 @@ def play_tests(place: Path) -> None:
 
 def _prepare(place: Path, *faults: str) -> dict[str, str]:
     """Make an empty queue and the project; return the environment of dbt."""
-    LocalQueue.create(
-        place / "files",
-        "tenant string, path string",
-        QueueConfig(fair_key="tenant", dedup_key="path"),
-    )
     project = place / "project"
     shutil.copytree(PROGRAMS / "dbt_project", project)
     (project / "macros").mkdir()
     variables = variables_of(place, *faults, HOME=str(place))
+    keys = ["--schema", "tenant string, path string", "--dedup-key", "path", "--fair-key", "tenant"]
+    run(["spark-queue", "create", str(place / "files"), *keys], place, variables)
     words = ["-m", "spark_queue.report.publishing", str(place / "files"), "--form", "dbt"]
     macro = run([sys.executable, *words], place, variables)
     (project / "macros" / "spark_queue_snapshot.sql").write_text(macro, encoding="utf-8")
