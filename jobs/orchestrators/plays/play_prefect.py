@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import subprocess
 import sys
@@ -26,7 +27,8 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas import FlowRun
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-_FLOW = str(PROGRAMS / "prefect_flow.py")
+#: The program, in the folder of a play.
+_FLOW = "prefect_flow.py"
 
 _NIGHTLY = [sys.executable, _FLOW, "first"]
 
@@ -86,7 +88,8 @@ def play_dead(place: Path) -> None:
 
 @contextmanager
 def _server(place: Path, *faults: str) -> Iterator[dict[str, str]]:
-    """Keep a server of Prefect running for the programs of a place."""
+    """Keep a server of Prefect running for the program of a place."""
+    shutil.copy(PROGRAMS / _FLOW, place)
     with closing(socket.create_server(("127.0.0.1", 0))) as free:
         port = free.getsockname()[1]
     url = f"http://127.0.0.1:{port}/api"
