@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
-from spark_queue.errors import PackageMissingError, SetupError
+from spark_queue.errors import FileAccessError, PackageMissingError, SetupError
 
 #: Which extra brings a package.
 _EXTRAS = {
@@ -60,16 +60,34 @@ def load(module: str, what: str) -> ModuleType:
 
     Raises
     ------
+    FileAccessError
+        When the system refuses one of its files: no descriptor is free.
     PackageMissingError
         When it needs a package that is not installed; it names the extra that brings it.
     SetupError
         When it needs more of Spark than the version that is installed has.
     """
     try:
-        return import_module(module)
+        return load_files(module)
     except ImportError as exc:
         explain(exc, what)
         raise
+
+
+def load_files(module: str) -> ModuleType:
+    """Import a module that may not be loaded before a verb needs it.
+
+    Raises
+    ------
+    FileAccessError
+        When the system refuses one of its files: no descriptor is free.
+    """
+    try:
+        return import_module(module)
+    except OSError as exc:
+        if exc.errno is None:
+            raise
+        raise FileAccessError(exc.filename or module, exc.errno) from exc
 
 
 def submodules(package: str) -> Callable[[str], ModuleType]:
@@ -81,7 +99,7 @@ def submodules(package: str) -> Callable[[str], ModuleType]:
     def load_module(name: str) -> ModuleType:
         module = f"{package}.{name}"
         try:
-            return import_module(module)
+            return load_files(module)
         except ModuleNotFoundError as exc:
             if exc.name != module:
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -12,6 +13,16 @@ from spark_queue.wording import plural
 
 #: The folders of the two logs of a queue.
 _LOGS = ("queue", "status")
+
+_WAYS_OUT = {
+    errno.EMFILE: "raise the limit of open files (ulimit -n) or close some",
+    errno.ENFILE: "close files, or raise the limit of the system (fs.file-max)",
+    errno.ENOMEM: "give the process more memory",
+    errno.EACCES: "let the user of this process read and write it",
+    errno.EISDIR: "move that directory away",
+    errno.ENOTDIR: "move the file away that is in the place of its directory",
+    errno.EPERM: "let the user of this process read and write it",
+}
 
 
 class SparkQueueError(Exception):
@@ -105,8 +116,9 @@ class FileAccessError(SparkQueueError, OSError):
         The number by which the system says why.
     """
 
-    def __init__(self, file: str | os.PathLike[str], cause: int, way_out: str) -> None:
+    def __init__(self, file: str | os.PathLike[str], cause: int, way_out: str = "") -> None:
         path = os.fspath(file)
+        way_out = way_out or _WAYS_OUT.get(cause, "see the log of the system")
         OSError.__init__(self, cause, os.strerror(cause), path)
         self.file = path
         self._said = f"{path!r} cannot be used: {os.strerror(cause)}; {way_out}, and try again"

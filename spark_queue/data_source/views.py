@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
-from datetime import datetime, timedelta
-from types import UnionType
+from dataclasses import Field, fields, is_dataclass
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +14,6 @@ from spark_queue.commands.rows import Enqueued
 from spark_queue.data_source.options import flag, instant, number, open_queue, open_reader
 from spark_queue.errors import InvalidArgumentError, did_you_mean
 from spark_queue.queue_views import main_store_of
-from spark_queue.report import lines as line_classes, model
 from spark_queue.report.model import Report
 from spark_queue.sql.file_rows import parts_of
 from spark_queue.views import views
@@ -27,14 +25,14 @@ _Options = Mapping[str, str]
 
 _TIME = pa.timestamp("us", "UTC")
 
-#: What a field of a report is in a column.
-_KINDS: Mapping[Any, pa.DataType] = {
-    bool: pa.bool_(),
-    int: pa.int64(),
-    float: pa.float64(),
-    datetime: _TIME,
-    timedelta: pa.float64(),
-    tuple[int, ...]: pa.list_(pa.int64()),
+#: What a field of a report is in a column, by its annotation; all others are texts.
+_KINDS: Mapping[str, pa.DataType] = {
+    "bool": pa.bool_(),
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "datetime": _TIME,
+    "timedelta": pa.float64(),
+    "tuple[int, ...]": pa.list_(pa.int64()),
 }
 
 
@@ -127,8 +125,7 @@ PANELS = _lines()
 def _panel(options: _Options, name: str) -> _Parts:
     found = getattr(open_reader(options).report(instant(options)), name)
     lines, line = found if isinstance(found, tuple) else (found,), PANELS[name]
-    hints = typing.get_type_hints(line, {**vars(model), **vars(line_classes)})
-    kinds = {one.name: _kind(hints[one.name]) for one in fields(line)}
+    kinds = {one.name: _kind(one) for one in fields(line)}
     columns = [
         pa.array([_plain(getattr(one, column), kind) for one in lines], kind)
         for column, kind in kinds.items()
@@ -136,10 +133,9 @@ def _panel(options: _Options, name: str) -> _Parts:
     yield pa.table(columns, schema=pa.schema(list(kinds.items())))
 
 
-def _kind(hint: Any) -> pa.DataType:
-    if isinstance(hint, UnionType):
-        hint = next(one for one in typing.get_args(hint) if one is not type(None))
-    return _KINDS.get(hint, pa.string())
+def _kind(field: Field[Any]) -> pa.DataType:
+    # Classes of annotations may not be loaded: the text says enough.
+    return _KINDS.get(str(field.type).removesuffix(" | None"), pa.string())
 
 
 def _plain(value: Any, kind: pa.DataType) -> Any:

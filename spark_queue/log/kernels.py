@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
+
+from spark_queue import extras
 
 
 def __getattr__(name: str) -> Any:
     # A process that only looks at heads calls none, and to load them takes longer than that look.
-    return getattr(import_module("pyarrow.compute"), name)
+    return getattr(extras.load_files("pyarrow.compute"), name)

@@ -107,16 +107,6 @@ _DAMAGE = (errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EINVAL)
 #: What a reader of bytes raises that are not those that were written.
 _NOT_WHOLE = (ValueError, LookupError, TypeError, AttributeError, MemoryError, pa.ArrowException)
 
-_WAYS_OUT = {
-    errno.EMFILE: "raise the limit of open files (ulimit -n) or close some",
-    errno.ENFILE: "close files, or raise the limit of the system (fs.file-max)",
-    errno.ENOMEM: "give the process more memory",
-    errno.EACCES: "let the user of this process read and write it",
-    errno.EISDIR: "move that directory away",
-    errno.ENOTDIR: "move the file away that is in the place of its directory",
-    errno.EPERM: "let the user of this process read and write it",
-}
-
 #: Letters of an error that are worth a look.
 _LONGEST = 300
 
@@ -163,7 +153,7 @@ def using(file: Path | str) -> Iterator[None]:
     except OSError as exc:
         if exc.errno is None:
             raise
-        raise access_error(exc.filename or file, exc.errno) from exc
+        raise FileAccessError(exc.filename or file, exc.errno) from exc
 
 
 def error_of(file: Path | str, exc: BaseException) -> SparkQueueError:
@@ -172,15 +162,10 @@ def error_of(file: Path | str, exc: BaseException) -> SparkQueueError:
     if number == errno.ENOENT:
         return FileGoneError(file)
     if number is not None and number not in _DAMAGE:
-        return access_error(file, number)
+        return FileAccessError(file, number)
     if Path(file).is_dir():
         return FileDamagedError(file, "is a directory")
     return FileDamagedError(file, f"is not what was written there ({_message(exc)})")
-
-
-def access_error(file: Path | str, number: int) -> FileAccessError:
-    """Return what to raise where the system refuses a file, by the number of its error."""
-    return FileAccessError(file, number, _WAYS_OUT.get(number, "see the log of the system"))
 
 
 def _message(exc: BaseException) -> str:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_queue.errors import (
+    FileAccessError,
     FileDamagedError,
     FileGoneError,
     SetupError,
@@ -23,7 +24,7 @@ from spark_queue.errors import (
     SparkQueueError,
 )
 from spark_queue.log.delta.commits import name_of, newest_version, read_whole
-from spark_queue.log.delta.integrity import COMMIT, access_error, naming, require_seal
+from spark_queue.log.delta.integrity import COMMIT, naming, require_seal
 from spark_queue.log.disk import scratch
 from spark_queue.log.disk.forks import fork_error, require_unforked
 from spark_queue.log.disk.fsync import put_file
@@ -125,7 +126,7 @@ def _cause(directory: Path, exc: BaseException) -> SparkQueueError:
         except SparkQueueError as cause:
             return cause
     if number:
-        return access_error(directory, number)
+        return FileAccessError(directory, number)
     if not directory.exists():
         return FileGoneError(directory)
     if type(exc).__name__ == _PANIC:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
+from spark_queue import LocalQueue
+from spark_queue.data_source import views as data_source_views
 from spark_queue.report import lines, model
 from spark_queue.report.model import Transition
 from spark_queue.sql import look
@@ -48,3 +51,17 @@ def test_a_reader_asks_for_columns_that_its_view_has(view: str) -> None:
 def test_frames_show_columns_that_their_view_has(view: str, shown: tuple[str, ...]) -> None:
     """What ``status`` and ``history`` return are columns of the views of these names."""
     assert {name.removeprefix("_") for name in shown} <= views()[view].columns.keys()
+
+
+@pytest.mark.parametrize("view", [*data_source_views.VIEWS, *data_source_views.PANELS])
+def test_each_view_of_the_format_has_the_columns_that_it_says(view: str, tmp_path: Path) -> None:
+    """Spark asks for columns before it reads rows; both come from the lines of a report."""
+    queue = LocalQueue.create(tmp_path / "queue", "path string", durability="process")
+    queue.enqueue([{"path": name} for name in "abc"])
+    queue.claim(1).ack()
+    options = {"path": queue.name, "view": view, "seq": "1", "step": "1"}
+
+    said = data_source_views.schema(options)
+
+    assert said.names
+    assert all(part.schema == said for part in data_source_views.read(options))
