@@ -28,6 +28,7 @@ import sys, time
 import spark_queue
 queue = spark_queue.open(sys.argv[1], durability="process")
 done, put = [], 0
+print(flush=True)
 while put < {ITEMS} or not queue.paused:
     if put < {ITEMS}:
         queue.enqueue({{"k": f"local {{put}}", "g": str(put % 3)}})
@@ -82,6 +83,8 @@ def test_nothing_is_lost_or_done_twice_between_them(
     worker = subprocess.Popen(  # noqa: S603 - our own package
         [sys.executable, "-c", _WORKER, path], stdout=subprocess.PIPE, text=True
     )
+    assert worker.stdout is not None
+    worker.stdout.readline()
 
     ours = _worked(queue)
     queue.pause()

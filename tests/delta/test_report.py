@@ -96,7 +96,7 @@ def test_both_engines_give_one_report(
         assert one.rows("longest_wait") == other.rows("longest_wait")
         assert one.count("reasons", "state = 'ready'") == without.overview.ready
     assert not _views(spark)
-    for statement in publishing.statements(queue_path)[:1]:
+    for statement in publishing.statements(queue_path)[:2]:
         spark.sql(statement)
     row = spark.sql("SELECT * FROM sq_asked").collect()[0]
     assert (row["group_limit"], row["max_in_flight"], row["paused"]) == (1, 2, False)

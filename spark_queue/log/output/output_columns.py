@@ -186,7 +186,7 @@ def fail_refused(stage: DataFrame, refused: DataFrame, groups: DataFrame | None)
     Parameters
     ----------
     stage : DataFrame
-        ``_seq``, ``outcome``, ``error``, ``after``, ``pause``, ``together`` and ``result``.
+        ``_seq``, ``outcome``, ``error``, ``after``, ``pause``, ``result``, and others that stay.
     refused : DataFrame
         What :func:`find_refused` returns.
     groups : DataFrame, optional
@@ -202,14 +202,13 @@ def fail_refused(stage: DataFrame, refused: DataFrame, groups: DataFrame | None)
         found = found.withColumn("_is_behind", F.coalesce(is_behind, F.lit(False)))
     is_behind, why = F.col("_is_behind"), F.col("_why")
     outcome = F.when(is_behind, "release").when(why.isNotNull(), "nack")
-    return found.select(
-        "_seq",
-        outcome.otherwise(F.col("outcome")).alias("outcome"),
-        F.when(~is_behind, F.coalesce(why, "error")).alias("error"),
-        *(F.when(~is_behind, F.col(name)).alias(name) for name in ("after", "pause")),
-        "together",
-        F.when(~is_behind & why.isNull(), F.col("result")).alias("result"),
-    )
+    said = {
+        "outcome": outcome.otherwise(F.col("outcome")),
+        "error": F.when(~is_behind, F.coalesce(why, "error")),
+        **{name: F.when(~is_behind, F.col(name)) for name in ("after", "pause")},
+        "result": F.when(~is_behind & why.isNull(), F.col("result")),
+    }
+    return found.select(*(said.get(name, F.col(name)).alias(name) for name in stage.columns))
 
 
 def _constraints(
