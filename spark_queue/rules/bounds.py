@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Tally:
-    """What one claim charges to keys with rates.
+    """What one claim charges to the keys of its items.
 
     Attributes
     ----------
@@ -222,17 +222,17 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What a claim of any length would take now, and what it would leave of rates.
+    """What a claim of any length would take now, and the keys that it would leave.
 
     Attributes
     ----------
     starting : set of int
         The items that it would take.
     debts : mapping
-        What the keys of rates would owe that it charges.
+        What the keys would owe that it charges.
     closed : mapping
-        The keys of rates of which it would take nothing more, each with the instant at which the
-        first item that it leaves has its units.
+        The keys of which it would take nothing more for lack of units, each with the instant at
+        which the first item that it leaves has its units.
     next_at : float or None
         The first of these instants.
     """

@@ -374,7 +374,7 @@ class Scheduler:
     def explain(self, seq: int, now: float, *, by_claim: bool = True) -> ItemReason:
         """Say why an item is, or is not, running. Costs a pass over its group and the leases.
 
-        With limits or rates it costs a claim; ``by_claim=False`` leaves out what starts before.
+        Where keys have bounds it costs a claim; ``by_claim=False`` leaves out what starts before.
         """
         return explain.explain(self._state, seq, now, by_claim=by_claim)
 

@@ -284,7 +284,7 @@ class QueueLook(ABC, Generic[FrameT]):
         return self._played
 
     def _meets_bounds(self) -> bool:
-        """Tell whether limits or rates lack room for all that may start."""
+        """Tell whether keys lack room for all that may start."""
         config = self.store.settings(self._head()).config
         if not has_pass(config) and config.max_in_flight is None:
             return False
