@@ -49,16 +49,16 @@ def main(argv: list[str]) -> int:
         return 2
     versions, is_oldest = supported(), argv == ["oldest"]
     version = versions[0 if is_oldest else -1]
-    own = ".".join(map(str, sys.version_info[:2]))
-    python = sys.executable if version == own else found(version)
+    is_own = version == ".".join(map(str, sys.version_info[:2]))
+    if is_own and not is_oldest:
+        print(f"skipped on Python {version}: it runs the other tests already")
+        return 0
+    python = sys.executable if is_own else found(version)
     if python is None:
         print(f"skipped on Python {version}: there is no python{version} on this machine")
-        python = sys.executable
-    elif version == own and not is_oldest:
-        print(f"skipped on Python {version}: it runs the other tests already")
-    if python == sys.executable and not is_oldest:
-        return 0
-    return _tested(python, argv[0], lowest() if is_oldest else "")
+        if not is_oldest:
+            return 0
+    return _tested(python or sys.executable, argv[0], lowest() if is_oldest else "")
 
 
 def lowest() -> str:

@@ -11,7 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
-from spark_queue.errors import FileAccessError, PackageMissingError, SetupError
+from spark_queue.errors import PackageMissingError, SetupError
+from spark_queue.log_errors import using
 
 #: Which extra brings a package.
 _EXTRAS = {
@@ -68,26 +69,22 @@ def load(module: str, what: str) -> ModuleType:
         When it needs more of Spark than the version that is installed has.
     """
     try:
-        return load_files(module)
+        return import_late(module)
     except ImportError as exc:
         explain(exc, what)
         raise
 
 
-def load_files(module: str) -> ModuleType:
-    """Import a module that may not be loaded before a verb needs it.
+def import_late(module: str) -> ModuleType:
+    """Import a module that only a verb needs.
 
     Raises
     ------
     FileAccessError
         When the system refuses one of its files: no descriptor is free.
     """
-    try:
+    with using(module):
         return import_module(module)
-    except OSError as exc:
-        if exc.errno is None:
-            raise
-        raise FileAccessError(exc.filename or module, exc.errno) from exc
 
 
 def submodules(package: str) -> Callable[[str], ModuleType]:
@@ -99,7 +96,7 @@ def submodules(package: str) -> Callable[[str], ModuleType]:
     def load_module(name: str) -> ModuleType:
         module = f"{package}.{name}"
         try:
-            return load_files(module)
+            return import_late(module)
         except ModuleNotFoundError as exc:
             if exc.name != module:
                 raise

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,30 @@ class FileAccessError(SparkQueueError, OSError):
 
     def __str__(self) -> str:
         return self._said
+
+
+@contextmanager
+def using(file: Path | str) -> Iterator[None]:
+    """Name a file that the system refuses; that it is there, or not, is passed on.
+
+    Parameters
+    ----------
+    file : Path or str
+        The file, or the directory of those that are used, where the system names none.
+
+    Raises
+    ------
+    FileAccessError
+        When this process may not use it, or it is of another kind.
+    """
+    try:
+        yield
+    except (FileNotFoundError, FileExistsError, SparkQueueError):
+        raise
+    except OSError as exc:
+        if exc.errno is None:
+            raise
+        raise FileAccessError(exc.filename or file, exc.errno) from exc
 
 
 class FencedError(SparkQueueError):

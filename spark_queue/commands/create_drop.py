@@ -14,7 +14,6 @@ from spark_queue.config import LIVE_SETTINGS, QueueConfig
 from spark_queue.errors import LogDamagedError, QueueExistsError, QueueNotFoundError
 from spark_queue.log import addresses
 from spark_queue.log.delta.commits import newest_version, summed_up
-from spark_queue.log.delta.integrity import using
 from spark_queue.log.delta.log import Log
 from spark_queue.log.disk import removal, write_lock
 from spark_queue.log.disk.fsync import make_directory
@@ -22,6 +21,7 @@ from spark_queue.log.heads import QueueHead, StatusHead, following
 from spark_queue.log.log_columns import fields_of, json_of
 from spark_queue.log.schema import QUEUE_COLUMNS, STATUS_COLUMNS
 from spark_queue.log.settings import Settings
+from spark_queue.log_errors import using
 from spark_queue.state import existence
 from spark_queue.state.commit_step import commit_status, require_not_held
 from spark_queue.state.snapshot import Snapshot

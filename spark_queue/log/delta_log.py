@@ -26,7 +26,6 @@ from spark_queue.log import addresses
 from spark_queue.log.addresses import TableAddress
 from spark_queue.log.delta import table_creation as made
 from spark_queue.log.delta.commits import Commit, LogFile, commit_at, newest_version
-from spark_queue.log.delta.integrity import using
 from spark_queue.log.delta.log import APP_ID, Log
 from spark_queue.log.delta.log_files import RowFilter
 from spark_queue.log.disk import file_scans
@@ -43,6 +42,7 @@ from spark_queue.log.object.table_copy import TableCopy
 from spark_queue.log.object.table_objects import commit_name
 from spark_queue.log.session_options import PlainSession, Session, is_fresh
 from spark_queue.log.storage import LogMoved, Storage
+from spark_queue.log_errors import using
 from spark_queue.overriding import override
 
 if TYPE_CHECKING:

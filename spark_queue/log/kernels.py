@@ -9,4 +9,4 @@ from spark_queue import extras
 
 def __getattr__(name: str) -> Any:
     # A process that only looks at heads calls none, and to load them takes longer than that look.
-    return getattr(extras.load_files("pyarrow.compute"), name)
+    return getattr(extras.import_late("pyarrow.compute"), name)

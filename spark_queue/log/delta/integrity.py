@@ -132,30 +132,6 @@ def naming(file: Path | str) -> Iterator[None]:
         raise error_of(file, exc) from exc
 
 
-@contextmanager
-def using(file: Path | str) -> Iterator[None]:
-    """Name a file that the system refuses; that it is there, or not, is passed on.
-
-    Parameters
-    ----------
-    file : Path or str
-        The file, or the directory of those that are used, where the system names none.
-
-    Raises
-    ------
-    FileAccessError
-        When this process may not use it, or it is of another kind.
-    """
-    try:
-        yield
-    except (FileNotFoundError, FileExistsError, SparkQueueError):
-        raise
-    except OSError as exc:
-        if exc.errno is None:
-            raise
-        raise FileAccessError(exc.filename or file, exc.errno) from exc
-
-
 def error_of(file: Path | str, exc: BaseException) -> SparkQueueError:
     """Return what to raise where a read of a file has raised something."""
     number = exc.errno if isinstance(exc, OSError) else None

@@ -13,7 +13,7 @@ from typing import Any
 from spark_queue.log import addresses
 from spark_queue.log.delta import integrity
 from spark_queue.log.delta.commits import commit_path, newest_version, summed_up
-from spark_queue.log.delta.integrity import seal, using
+from spark_queue.log.delta.integrity import seal
 from spark_queue.log.disk import leftover_files, removal
 from spark_queue.log.disk.fsync import (
     Birth,
@@ -30,6 +30,7 @@ from spark_queue.log.disk.redo_file import ENOUGH, RedoFile
 from spark_queue.log.disk.table_place import TablePlace
 from spark_queue.log.disk.write_lock import holding
 from spark_queue.log.storage import WRITER
+from spark_queue.log_errors import using
 from spark_queue.overriding import override
 
 

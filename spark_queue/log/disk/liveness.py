@@ -19,8 +19,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_queue.log.delta.integrity import using
 from spark_queue.log.disk.write_lock import LockFile, is_granted, require_locks
+from spark_queue.log_errors import using
 
 if TYPE_CHECKING:
     from spark_queue.results import Liveness

@@ -21,9 +21,10 @@ from struct import Struct, error as StructError
 
 from spark_queue.errors import FileAccessError
 from spark_queue.log.delta.commits import commit_path, summed_up
-from spark_queue.log.delta.integrity import require_whole, using
+from spark_queue.log.delta.integrity import require_whole
 from spark_queue.log.disk.fsync import make_directory, put_file, sync_directory, sync_file
 from spark_queue.log.disk.write_lock import holding
+from spark_queue.log_errors import using
 
 REDO_FILE = "_redo"
 

@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from spark_queue.errors import SetupError, WriterLockedError
-from spark_queue.log.delta.integrity import using
 from spark_queue.log.disk import jvms
+from spark_queue.log_errors import using
 
 try:
     import fcntl
