@@ -209,14 +209,17 @@ def test_an_explanation_says_when_units_come_back(
     assert queue.process(lambda _: None).until == later
 
 
-# rule: next event
-@pytest.mark.parametrize("engine", ["memory", "sql"])
-def test_a_process_that_ends_says_when_the_first_of_a_key_has_its_units(
-    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """R5, R9: a smaller item behind it has its units sooner, and does not pass."""
-    if engine == "sql":
+@pytest.fixture(params=["memory", "sql"])
+def by_either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have items in memory, or tables by SQL, say when time lets one run."""
+    if request.param == "sql":
         monkeypatch.setattr(SqlPlanner, "coming", SqlPlanner.coming_by_tables)
+
+
+# rule: next event
+@pytest.mark.usefixtures("by_either")
+def test_a_process_that_ends_says_when_the_first_of_a_key_has_its_units(tmp_path: Path) -> None:
+    """R5, R9: a smaller item behind it has its units sooner, and does not pass."""
     clock = ManualClock()
     rate = Rate(by="tenant", limit=10, per=10 * SECOND, burst=10, units="size")
     config, schema = QueueConfig(fair_key="tenant", rates=(rate,)), "tenant string, size int"
@@ -242,14 +245,12 @@ def _first_start(queue: LocalQueue, clock: ManualClock) -> None:
 
 
 # rule: next event
-@pytest.mark.parametrize("engine", ["memory", "sql"])
+@pytest.mark.usefixtures("by_either")
 @pytest.mark.parametrize("head", ["of two keys", "that expires"])
 def test_a_process_that_ends_says_no_later_instant_than_the_first_start(
-    tmp_path: Path, engine: str, head: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, head: str
 ) -> None:
     """R5: what stands behind a head starts once one of its keys is open, or the head is over."""
-    if engine == "sql":
-        monkeypatch.setattr(SqlPlanner, "coming", SqlPlanner.coming_by_tables)
     clock = ManualClock()
     rate = Rate(by="a", limit=10, per=10 * SECOND, burst=10, units="x")
     other = Rate(by="b", limit=10, per=20 * SECOND, burst=10, units="y")
@@ -266,13 +267,11 @@ def test_a_process_that_ends_says_no_later_instant_than_the_first_start(
 
 
 # rule: next event, debt ahead of a clock
-@pytest.mark.parametrize("engine", ["memory", "sql"])
+@pytest.mark.usefixtures("by_either")
 def test_a_process_that_ends_knows_when_a_debt_of_a_clock_ahead_is_set_right(
-    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     """R6: it is once in the time of the rate, not an hour later."""
-    if engine == "sql":
-        monkeypatch.setattr(SqlPlanner, "coming", SqlPlanner.coming_by_tables)
     clock, ahead = ManualClock(), ManualClock()
     ahead.advance(3_600 * SECOND)
     queue = _queue(tmp_path, Rate(by="tenant", limit=1, per=10 * SECOND), clock=clock)
