@@ -184,6 +184,11 @@ class DeltaLog(LogTable[_Head]):
         if self._copy is not None:
             with suppress(FileGoneError):
                 self._bring(file for commit in made for file in commit.files)
+            return made
+        with self._guard:
+            # Else it would read them again.
+            if self._opened is not None:
+                self._opened.follow(since, made)
         return made
 
     def _commit_at(self, version: int) -> Commit:

@@ -16,8 +16,8 @@ def are_named(values: pa.ChunkedArray | pa.Array) -> bool:
     """Tell whether each instant and day is of the years 1 to 9999 in UTC, also inside of values."""
     if values.null_count == len(values) or not _has_times(values.type):
         return True
-    chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
-    return all(map(_are_named, chunks))
+    is_apart = isinstance(values, pa.ChunkedArray) and pa.types.is_nested(values.type)
+    return all(map(_are_named, values.chunks if is_apart else [values]))
 
 
 def require_named(rows: pa.Table) -> None:
@@ -62,7 +62,7 @@ def _range_of(kind: pa.DataType) -> tuple[int, int] | None:
     return _DAYS if pa.types.is_date32(kind) else None
 
 
-def _are_named(values: pa.Array) -> bool:
+def _are_named(values: pa.ChunkedArray | pa.Array) -> bool:
     if pa.types.is_map(values.type):
         return _are_named(values.keys) and _are_named(values.items)
     if pa.types.is_struct(values.type):
@@ -96,5 +96,5 @@ def _clamp(values: pa.Array) -> pa.Array:
     return pc.if_else(pc.greater(low, most), most, low).cast(kind)
 
 
-def _counts(values: pa.Array) -> pa.Array:
+def _counts(values: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
     return values.cast(pa.int32() if pa.types.is_date32(values.type) else pa.int64())

@@ -351,13 +351,14 @@ class _Follow(Generic[_Head]):
         store, new = self._store, [commit for commit in made if (commit.step or 0) > known]
         log = store.native(self._which)
         if log is not None:
-            return [self._step(log.rows_of(commit.files, columns).to_pylist()) for commit in new]
-        if store.is_local():
+            rows = log.rows_of([file for commit in new for file in commit.files], columns)
+        elif store.is_local():
             return None
-        rows = store.rows_since(self._which, known, columns).to_pylist() if new else []
-        of_steps = {
-            commit.step: [row for row in rows if row["_step"] == commit.step] for commit in new
-        }
+        elif new:
+            rows = store.rows_since(self._which, known, columns)
+        of_steps: dict[int | None, list[Row]] = {commit.step: [] for commit in new}
+        for row in rows.to_pylist() if new else []:
+            of_steps[row["_step"]].append(row)
         return [self._step(rows) for rows in of_steps.values()]
 
     def _step(self, rows: Sequence[Row]) -> _Followed[_Head]:

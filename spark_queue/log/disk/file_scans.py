@@ -48,22 +48,25 @@ class Part:
             When the file is gone: somebody has tidied the table up, and put its rows elsewhere; or
             when it is not whole.
         """
+        found = columns_of(self.found(names, columns))
+        schema = pa.schema([columns.field(name) for name in names])
+        return table_of(schema, len(found[PARTITION]), found)
+
+    def found(self, names: Sequence[str], columns: pa.Schema) -> pa.Table:
+        """Return those of some columns that the file has, and the partition; errors as `read`."""
         size, steps = self.whole.size, self.whole.ranges.get("_step")
         if self.file.is_mixed:
             rows = read_file(self.path, [*names, PARTITION], size, steps)
-            rows = rows.filter(pc.equal(rows[PARTITION], self.file.gen)).select(
-                [name for name in names if name in rows.column_names]
-            )
+            rows = rows.filter(pc.equal(rows[PARTITION], self.file.gen)).drop_columns(PARTITION)
         elif self.group is None:
             rows = read_file(self.path, names, size, steps)
         else:
             with naming(self.path):
                 file = opened(self.path, size, steps)
                 rows = file.read_row_group(self.group, columns=list(names))
-        schema = pa.schema([columns.field(name) for name in names])
         found = columns_of(rows)
         found[PARTITION] = _repeat(self.file.gen, rows.num_rows)
-        return table_of(schema, rows.num_rows, found)
+        return table_of(pa.schema(map(columns.field, found)), rows.num_rows, found)
 
 
 def parts_of(directory: Path, files: Iterable[LogFile]) -> Iterator[Part]:
@@ -89,10 +92,11 @@ def rows_of(
     directory: Path, files: Iterable[LogFile], columns: Sequence[str], schema: pa.Schema
 ) -> pa.Table:
     """Return some columns of files, each as a schema has it; errors as :meth:`Part.read`."""
-    parts = [Part(directory / file.name, file, file).read(columns, schema) for file in files]
-    if not parts:
-        parts.append(pa.schema([schema.field(name) for name in columns]).empty_table())
-    return instants.clamp(pa.concat_tables(parts))
+    none = pa.schema([schema.field(name) for name in columns]).empty_table()
+    # With many small files, columns that none has are made once.
+    parts = [Part(directory / file.name, file, file).found(columns, schema) for file in files]
+    found = pa.concat_tables([none, *parts], promote_options="default").select(none.column_names)
+    return instants.clamp(found)
 
 
 def tables_of(

@@ -193,17 +193,21 @@ class OpenTable:
         self.place.put_summary(lambda: {file.name for file in self.files().values()})
         return True
 
+    def follow(self, since: int, made: Sequence[Commit]) -> None:
+        """Follow the commits after a version, if that is known, up to one that needs a look."""
+        for at, commit in enumerate(made, since + 1):
+            if self.version != at - 1 or commit.redefines:
+                return
+            self.note(commit, at)
+
     def _follow_commits(self, known: int, version: int) -> bool:
         """Follow commits of which none makes the table another; False where one may."""
-        for at in range(known + 1, version + 1):
-            try:
-                commit = commit_at(self.directory, at, APP_ID)
-            except (OSError, LookupError, ValueError):
-                return False
-            if commit.redefines:
-                return False
-            self.note(commit, at)
-        return True
+        try:
+            made = [commit_at(self.directory, at, APP_ID) for at in range(known + 1, version + 1)]
+        except (OSError, LookupError, ValueError):
+            return False
+        self.follow(known, made)
+        return self.version == version
 
     def _learn(self) -> None:
         """Look at what the table is now: what others have committed may have changed it."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from spark_queue.clock import ManualClock
@@ -23,6 +24,7 @@ from spark_queue.metrics.metric_samples import samples
 from spark_queue.processing.loop import ProcessResult
 from spark_queue.queue_views import store_of
 from spark_queue.report import sheets
+from spark_queue.sql import file_rows
 from tests.unit.local.conftest import Make
 
 #: Of which the target time is a 20th: ten seconds.
@@ -156,6 +158,26 @@ def test_a_hand_is_late_for_what_a_claim_was_held_up(
 
     queue.process(handle, limit=limit, on_claim=note)
     assert claims == expected
+
+
+def test_the_time_to_read_a_claim_is_none_of_its_items(
+    make: Make, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes 150 ms to read one: among many processes a claim of one item would not keep up."""
+    rate = Rate(limit=10, per=timedelta(seconds=1), burst=100)
+    queue = make("n long", lease=LEASE, rates=(rate,))
+    queue.enqueue([{"n": n} for n in range(10)])
+    require_items = file_rows.require_items
+
+    def read(*claim: Any) -> pa.Table:
+        clock.advance(timedelta(milliseconds=150))
+        return require_items(*claim)
+
+    def handle(_: dict[str, Any]) -> None:
+        clock.advance(timedelta(milliseconds=30))
+
+    monkeypatch.setattr(file_rows, "require_items", read)
+    assert _claims(queue, handle) == [1, 3, 3, 3]
 
 
 def test_hands_are_never_idle_for_a_target_time(
