@@ -24,6 +24,14 @@ _EXTRAS = {
 #: Minor versions of Spark that the library runs on, the oldest first.
 SUPPORTED = ("4.0", "4.1", "4.2")
 
+#: Those for which there is no Delta yet: what keeps no table by a session runs on them, too.
+WITHOUT_DELTA = ("4.3",)
+
+_INSTALL = (
+    f"Spark {', '.join(SUPPORTED[:-1])} and {SUPPORTED[-1]}: install one of these, with the "
+    "delta-spark that fits it"
+)
+
 
 def is_installed(package: str) -> bool:
     """Whether a package can be imported, without importing it."""
@@ -47,11 +55,25 @@ def require_supported(spark_version: str) -> str:
         When the library does not run on it.
     """
     minor = ".".join(spark_version.split(".")[:2])
-    if minor not in SUPPORTED:
-        *others, newest = SUPPORTED
+    if minor not in (*SUPPORTED, *WITHOUT_DELTA):
+        raise SetupError(f"this is Spark {spark_version}; spark_queue runs on {_INSTALL}")
+    return minor
+
+
+def require_delta(spark_version: str) -> str:
+    """Return the minor version of Spark, whose sessions can have Delta.
+
+    Raises
+    ------
+    SetupError
+        When the library does not run on it, or there is no Delta for it yet.
+    """
+    minor = require_supported(spark_version)
+    if minor in WITHOUT_DELTA:
         raise SetupError(
-            f"this is Spark {spark_version}; spark_queue runs on Spark {', '.join(others)} and "
-            f"{newest}: install one of these, with the delta-spark that fits it"
+            f"this is Spark {spark_version}, for which there is no Delta yet; DeltaQueue and "
+            f"DeltaIdempotencyKeyStore run on {_INSTALL}, or use LocalQueue, format('spark_queue') "
+            "and the operators, which need no Delta"
         )
     return minor
 

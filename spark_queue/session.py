@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from spark_queue.checks import require_flag, require_text
 from spark_queue.errors import InvalidConfigError
-from spark_queue.extras import load, require_supported
+from spark_queue.extras import WITHOUT_DELTA, load, require_delta, require_supported
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,17 +48,21 @@ STREAMING_CONF: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.encodingFormat": "avro",
 }
 
-#: What a session needs for Delta and for streams, and what makes small tables on one machine quick.
-_DEFAULTS: Mapping[str, str] = {
+#: What a session needs for Delta.
+_DELTA: Mapping[str, str] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+
+#: What a session needs for streams, and what makes small tables on one machine quick.
+_DEFAULTS: Mapping[str, str] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
-    "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     # Files of queues are small for what is in them, and Spark sends a table to where it is joined
     # by the size of its files: ten million rows of 10 MB did not fit into the driver.
@@ -109,18 +113,21 @@ def delta_coordinate() -> str:
     InvalidConfigError
         When ``pyspark`` or ``delta-spark`` is not installed.
     SetupError
-        When the library does not run on this version of Spark.
+        When the library does not run on this version of Spark, or there is no Delta for it yet.
     """
+    spark_minor = require_delta(_version_of("pyspark"))
+    return f"io.delta:delta-spark_{spark_minor}_{_SCALA}:{_version_of('delta-spark')}"
+
+
+def _version_of(package: str) -> str:
     from importlib import metadata  # noqa: PLC0415 - takes a while
 
     try:
-        spark_minor = require_supported(metadata.version("pyspark"))
-        delta = metadata.version("delta-spark")
+        return metadata.version(package)
     except metadata.PackageNotFoundError as exc:
         raise InvalidConfigError(
-            f"{exc.name} is not installed; pip install 'spark-queue[spark]'"
+            f"{package} is not installed; pip install 'spark-queue[spark]'"
         ) from exc
-    return f"io.delta:delta-spark_{spark_minor}_{_SCALA}:{delta}"
 
 
 def with_delta(conf: Mapping[str, str]) -> dict[str, str]:
@@ -128,16 +135,22 @@ def with_delta(conf: Mapping[str, str]) -> dict[str, str]:
 
     Packages and SQL extensions are lists: Delta is added to them, unless it is named there.
     """
-    settings = {**_DEFAULTS, **conf}
+    settings = {**_DEFAULTS, **_DELTA, **conf}
     settings[_PACKAGES] = _join(conf.get(_PACKAGES, ""), delta_coordinate(), "delta-spark")
     extensions = "spark.sql.extensions"
-    settings[extensions] = _join(conf.get(extensions, ""), _DEFAULTS[extensions], "io.delta")
+    settings[extensions] = _join(conf.get(extensions, ""), _DELTA[extensions], "io.delta")
     return settings
 
 
 def local_conf(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of a session on this machine: Delta's, and a heap that fits it."""
-    settings = with_delta(conf)
+    """Return the settings of a session on this machine: Delta's, and a heap that fits it.
+
+    Where there is no Delta for this Spark yet, they are those of a session without it.
+    """
+    if require_supported(_version_of("pyspark")) in WITHOUT_DELTA:
+        settings = {**_DEFAULTS, **conf}
+    else:
+        settings = with_delta(conf)
     size = heap(machine_memory())
     # Given as a setting, it would win over the environment.
     if size is not None and "SPARK_DRIVER_MEMORY" not in os.environ:
@@ -184,7 +197,9 @@ def local_session(
     For steps of a few rows, ``local_session(**SMALL_STEPS_CONF)`` is quicker from the first one on;
     frames of millions of rows then take several times as long.
 
-    The first start resolves the Delta jars from Maven Central into the local cache.
+    The first start resolves the Delta jars from Maven Central into the local cache. On a Spark for
+    which there is no Delta yet the session is one without: the operators and
+    ``format("spark_queue")`` work in it, and a ``DeltaQueue`` is refused.
     """
     sql = load("pyspark.sql", "spark_queue.local_session")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

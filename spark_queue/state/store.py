@@ -16,7 +16,7 @@ from spark_queue.errors import (
     ReaderNotFoundError,
     SparkQueueError,
 )
-from spark_queue.extras import require_supported
+from spark_queue.extras import require_delta
 from spark_queue.log import addresses
 from spark_queue.log.addresses import QueueAddress
 from spark_queue.log.delta import completeness
@@ -87,14 +87,14 @@ class Store:
         InvalidArgumentError
             When there is no session, a clock tells no time, or a listener is no function.
         SetupError
-            When the library does not run on the session's version of Spark.
+            When the library does not run on the session's version of Spark, or Delta does not.
         """
         if not isinstance(session, PlainSession):
             require_methods("spark", session, "sql")
         optional(require_callable, "listener", listener)
         handle = Handle(session, address, require_clock(clock), listener, tables=tables)
         if not isinstance(session, PlainSession):
-            require_supported(session.version)
+            require_delta(session.version)
         directory = addresses.directory_of(session, address.queue)
         if directory is not None:
             restore_below(directory.parent)

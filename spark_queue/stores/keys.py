@@ -30,6 +30,7 @@ from pyspark.sql.types import (
 from spark_queue.checks import require_methods
 from spark_queue.clock import Clock, require_clock
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.extras import require_delta
 from spark_queue.log import addresses, maintenance
 from spark_queue.log.addresses import TableAddress, require_path
 from spark_queue.log.delta.commits import newest_version
@@ -120,6 +121,8 @@ class DeltaIdempotencyKeyStore:
     ------
     InvalidArgumentError
         When a time is not above zero.
+    SetupError
+        When the library does not run on the session's version of Spark, or Delta does not.
     WriterLockedError
         By any call, when another process keeps a table on this machine's disk too long.
 
@@ -144,6 +147,7 @@ class DeltaIdempotencyKeyStore:
         # What the rules know: all keys where nobody else writes, else those of the step at hand.
         self._rules = InMemoryIdempotencyKeyStore(lock_timeout, accepted_for, clock=self._clock)
         require_methods("spark", spark, "sql")
+        require_delta(spark.version)
         self._spark = spark
         self._address = TableAddress.of(path)
         require_path("a table of keys", path)
