@@ -186,7 +186,7 @@ FROM (
 
 CREATE OR REPLACE VIEW sq_raw_paused_by AS
 SELECT p.nth, p.nth AS place, concat('$[', p.nth - 2, ']') AS path
-FROM (SELECT cast(explode(sequence(0, 9)) AS bigint) AS nth) p;
+FROM (SELECT explode(sequence(cast(0 AS bigint), cast(9 AS bigint))) AS nth) p;
 
 CREATE OR REPLACE VIEW sq_raw_renewals AS
 SELECT lease, max_by(lease_expires_at, step) AS until

@@ -208,7 +208,7 @@ FROM (
 
 _PAUSED_BY = """CREATE OR REPLACE VIEW sq_raw_paused_by AS
 SELECT p.nth, p.nth AS place, concat('$[', p.nth - 2, ']') AS path
-FROM (SELECT cast(explode(sequence(0, 9)) AS bigint) AS nth) p"""
+FROM (SELECT explode(sequence(cast(0 AS bigint), cast(9 AS bigint))) AS nth) p"""
 
 _HEADER = """-- Views of a queue: each panel of a report, for dashboards and for one's own queries.
 -- They are made by `python -m spark_queue.report.publishing {queue}`; give it another

@@ -106,6 +106,21 @@ def test_both_engines_give_one_report(
     assert reading.read(store, source=there) == without
 
 
+def test_spark_takes_each_published_view(
+    spark: SparkSession, queue_path: str, clock: ManualClock
+) -> None:
+    """Each is made over empty tables in place of those before it, which are planned anew else."""
+    _busy_queue(queue_path, clock)
+    for statement in publishing.statements(queue_path):
+        head, _, query = statement.partition(" AS\n")
+        columns = spark.sql(query).schema
+        spark.createDataFrame([], columns).createOrReplaceTempView(head.rpartition(" ")[2])
+    made = {*_views(spark)}
+    for name in made:
+        spark.catalog.dropTempView(name)
+    assert {f"sq_{view}" for view in publishing.VIEWS} <= made
+
+
 @pytest.mark.usefixtures("no_room")
 def test_both_engines_find_items_and_their_places(
     spark: SparkSession, queue_path: str, clock: ManualClock

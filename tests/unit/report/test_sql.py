@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -156,6 +157,14 @@ def test_a_snapshot_leaves_its_tables_and_nothing_else(queue: LocalQueue) -> Non
     assert asked.execute("SELECT regexp_replace('aa', 'a', 'b')").fetchall() == [("ba",)]
     order = "SELECT current_setting('default_null_order')"
     assert asked.execute(order).fetchall() == duckdb.connect().execute(order).fetchall()
+
+
+def test_no_generator_is_within_an_expression() -> None:
+    """DuckDB takes one anywhere; Spark only as a column of its own."""
+    before = re.findall(r"(\S+)\s*\bexplode\(", publishing.script(publishing.EXAMPLE))
+
+    assert before
+    assert {word.lstrip("(") for word in before if not word.endswith(",")} == {"SELECT"}
 
 
 def test_a_snapshot_is_a_macro_of_dbt(queue: LocalQueue) -> None:
