@@ -10,6 +10,8 @@ import os
 from contextlib import suppress
 from urllib.parse import urlsplit
 
+import pyarrow as pa
+
 from spark_queue.commands import settle
 from spark_queue.commands.settle import SettledStep
 from spark_queue.errors import SparkNeededError, SparkQueueError
@@ -31,8 +33,12 @@ from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 from spark_queue.wording import shorten
 
+#: What tells a claim, and what is said of its items together.
+CLAIM = ("_lease", "_claim_id", "_worker_id")
+OF_CLAIM = (("_seq", "min"), ("_lease_expires_at", "min"), ("_losses", "max"))
+
 #: Columns read of items in flight.
-HELD = ("_seq", "_lease", "_claim_id", "_worker_id", "_losses", "_lease_expires_at")
+HELD = (*CLAIM, *(name for name, _ in OF_CLAIM))
 
 
 def read_held(at: Snapshot) -> list[Row]:
@@ -40,10 +46,25 @@ def read_held(at: Snapshot) -> list[Row]:
 
     Nothing is said for more rows than are read: the next step names what it needs for them.
     """
-    held: list[Row] = []
+    held = _read_held(at)
+    return [] if held is None else held.to_pylist()
+
+
+def read_claims(at: Snapshot) -> list[Row]:
+    """Return their claims: the first item, when each ends, and how often it lost one."""
+    held, names = _read_held(at), [*CLAIM, *(name for name, _ in OF_CLAIM)]
+    if held is None:
+        return []
+    found = held.group_by([*CLAIM]).aggregate([*OF_CLAIM])
+    own = [*CLAIM, *(f"{name}_{how}" for name, how in OF_CLAIM)]
+    rows: list[Row] = found.select(own).rename_columns(names).to_pylist()
+    return rows
+
+
+def _read_held(at: Snapshot) -> pa.Table | None:
     with suppress(TooManyRowsError):
-        held = newest_rows(ArrowLook, at.store, at.status, "leased_items", HELD).to_pylist()
-    return held
+        return newest_rows(ArrowLook, at.store, at.status, "leased_items", HELD)
+    return None
 
 
 def output(store: Store, path: str, what: str = "output", source: str = "returns") -> ResultTable:

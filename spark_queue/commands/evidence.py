@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from spark_queue.clock import utc
 from spark_queue.commands import settle
-from spark_queue.commands.asking import HELD
+from spark_queue.commands.asking import CLAIM, HELD, OF_CLAIM
 from spark_queue.commands.settle import SettledStep
 from spark_queue.log import addresses
 from spark_queue.log.addresses import TableAddress
@@ -257,12 +257,10 @@ def settle_by_output(store: Store, lease: int, claim_id: str, gone: Gone) -> Set
     return _settle(store, lease, claim_id, LOSE, gone)
 
 
-def read_held(store: Store) -> list[Row]:
-    """Return the claims in flight, when they end, and how often they lost an item."""
-    facts = ("_lease", "_claim_id", "_worker_id")
-    until = F.min("_lease_expires_at").alias("_lease_expires_at")
-    losses = F.max("_losses").alias("_losses")
-    rows = _read_claimed(store).groupBy(*facts).agg(until, losses).collect()
+def read_claims(store: Store) -> list[Row]:
+    """Return the claims in flight, as :func:`asking.read_claims`."""
+    facts = [getattr(F, how)(name).alias(name) for name, how in OF_CLAIM]
+    rows = _read_claimed(store).groupBy(*CLAIM).agg(*facts).collect()
     return [{**row.asDict(), "_lease_expires_at": utc(row["_lease_expires_at"])} for row in rows]
 
 

@@ -62,10 +62,10 @@ def recover_ended(at: Snapshot) -> bool:
 
 
 def _recover(at: Snapshot) -> list[SettledStep]:
-    store, held = at.store, _read_held(at)
-    if not held:
-        return []
+    store, held = at.store, _read_claims(at)
     gone = Gone(_NEVER, find_ended(store, held))
+    if not gone.ended:
+        return []
     claims = sorted({(row["_lease"], row["_claim_id"]) for row in held if gone.has(row)})
     settled = [_settle(store, lease, claim_id, gone) for lease, claim_id in claims]
     _tidy(store, gone)
@@ -106,7 +106,7 @@ def bury(store: Store) -> int:
     gone = _lost_for_good(at)
     if gone is None:
         return 0
-    claims = {(row["_lease"], row["_claim_id"]) for row in _read_held(at) if gone.has(row)}
+    claims = {(row["_lease"], row["_claim_id"]) for row in _read_claims(at) if gone.has(row)}
     settled = [_settle(store, lease, claim_id, gone) for lease, claim_id in sorted(claims)]
     return sum(done.counts.get(DEAD, 0) for done in settled if done is not None)
 
@@ -117,9 +117,14 @@ def lost_for_good(store: Store) -> list[int]:
     gone = _lost_for_good(at)
     if gone is None or at.status.claimed == 0:
         return []
-    if at.has_spark and _known_replica(at) is None:
-        return sorted(_by_spark().find_lost(store, gone))
-    return sorted(row["_seq"] for row in _read_held(at) if gone.has(row))
+    with at.cache.lock:
+        known = _known_replica(at)
+        rows = [] if known is None else known.items.in_flight()
+    if known is None:
+        if at.has_spark:
+            return sorted(_by_spark().find_lost(store, gone))
+        rows = asking.read_held(at)
+    return sorted(row["_seq"] for row in rows if gone.has(row))
 
 
 def _lost_for_good(at: Snapshot) -> Gone | None:
@@ -131,9 +136,10 @@ def _lost_for_good(at: Snapshot) -> Gone | None:
 
 
 def find_unasked(store: Store, before: datetime) -> list[tuple[Row, str]]:
-    """Return an item of each expired claim whose output cannot be read, and why."""
+    """Return the first item of each expired claim whose output cannot be read, and why."""
     at = Snapshot(store)
-    held = {row["_lease"]: row for row in _read_held(at) if row["_lease_expires_at"] <= before}
+    late = [row for row in _read_claims(at) if row["_lease_expires_at"] <= before]
+    held = {row["_lease"]: row for row in reversed(late)}
     known = _known_replica(at)
     claims = with_output(store, known, frozenset(held))
     found = [(held[lease], _why_unasked(store, known, lease, claims[lease])) for lease in claims]
@@ -177,15 +183,15 @@ def find_ended(store: Store, held: Iterable[Row]) -> frozenset[str]:
     return frozenset(name for name in workers if liveness.has_ended(directory, name))
 
 
-def _read_held(at: Snapshot) -> list[Row]:
-    """Return the items in flight."""
+def _read_claims(at: Snapshot) -> list[Row]:
+    """Return a row of each claim in flight, or of each of its items."""
     if at.status.claimed == 0:
         return []
     with at.cache.lock:
         if (known := _known_replica(at)) is not None:
             return known.items.in_flight()
     is_by_spark = at.has_spark and not at.are_files_read
-    rows: list[Row] = _by_spark().read_held(at.store) if is_by_spark else asking.read_held(at)
+    rows: list[Row] = _by_spark().read_claims(at.store) if is_by_spark else asking.read_claims(at)
     return rows
 
 

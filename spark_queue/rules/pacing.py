@@ -228,7 +228,8 @@ class Paces:
             if rate.most(key) is not None:
                 taken = units[at] if at is not None and at < len(units) else 1
                 found.append(self.ask((-1 - number, key), taken))
-        found.sort(key=lambda asked: self.is_whole(asked.key))
+        if len(found) > 1:
+            found.sort(key=lambda asked: self.is_whole(asked.key))
         return tuple(found)
 
     def ask(self, key: Limited, units: float) -> UnitsAsked:

@@ -15,6 +15,7 @@ from spark_queue.log.heads import StatusHead
 from spark_queue.log.schema import CLAIMED, ITEM
 from spark_queue.overriding import override
 from spark_queue.rules.bounds import Played
+from spark_queue.rules.pacing import instant_of
 from spark_queue.sql import limit_pass, log_rows
 from spark_queue.sql.catalogue import SECOND, SETTING_COLUMNS
 from spark_queue.sql.decisions import EvidenceFirst
@@ -179,7 +180,7 @@ class _Claim:
         for name, rows in limit_pass.key_tables(self.at.settings, self.now).items():
             database.give(name, rows)
         if is_paced(self.at.settings.config):
-            self.keys.owe(logs.debts_of(self.at.store, head))
+            self.keys.owe(logs.debts_of(self.at.store, head), instant_of(self.now.timestamp()))
         found = database.rows("recovery_facts").to_pylist()[0]
         if found["lapsed"] and not self.is_played:
             leases = {*database.rows("lapsed_leases")["lease"].to_pylist()} - self.request.spared

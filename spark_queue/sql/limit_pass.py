@@ -222,9 +222,9 @@ class KeysInFlight:
         known = self._full.get(column)
         self._full[column] = found if known is None else pa.concat_arrays([known, found])
 
-    def owe(self, rows: pa.Table) -> None:
-        """Take debts from rows of a log: of a key the newest counts."""
-        for (by, key), debt in read_debts(rows).items():
+    def owe(self, rows: pa.Table, now: int | None = None) -> None:
+        """Take debts from rows of a log, as :func:`read_debts`."""
+        for (by, key), debt in read_debts(rows, now).items():
             self.bounds.paces.learn(by, key, debt)
 
     def keys_of(self, one: Candidate) -> tuple[tuple[Limited, ...], tuple[UnitsAsked, ...]]:

@@ -356,8 +356,10 @@ class _Follow(Generic[_Head]):
             return None
         elif new:
             rows = store.rows_since(self._which, known, columns)
+        else:
+            return []
         of_steps: dict[int | None, list[Row]] = {commit.step: [] for commit in new}
-        for row in rows.to_pylist() if new else []:
+        for row in rows.to_pylist():
             of_steps[row["_step"]].append(row)
         return [self._step(rows) for rows in of_steps.values()]
 

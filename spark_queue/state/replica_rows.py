@@ -124,8 +124,8 @@ def grant_of(followed: pa.Table, lease: int) -> RememberedClaim | None:
 
 
 # rule again: debt of a key
-def read_debts(rows: pa.Table) -> dict[tuple[str, Hashable], Debt]:
-    """Return debts by rows of a log: of a key the newest counts."""
+def read_debts(rows: pa.Table, now: int | None = None) -> dict[tuple[str, Hashable], Debt]:
+    """Return debts by rows of a log, of a key the newest; from an instant on those that matter."""
     if not rows.num_rows:
         return {}
     lasting = pc.ScalarAggregateOptions(skip_nulls=False)
@@ -135,8 +135,13 @@ def read_debts(rows: pa.Table) -> dict[tuple[str, Hashable], Debt]:
     at = pc.multiply(found["_at_last"].cast(pa.timestamp("us", "UTC")).cast(pa.int64()), 1_000)
     righted = pc.fill_null(found["_body_last"].cast(pa.int64()), 0)
     columns = (found["_tat_last"], found["_refunds_last"], at, righted)
-    debts = map(Debt, *(column.to_pylist() for column in columns))
-    keys = zip(found["_by"].to_pylist(), found["_key"].to_pylist(), strict=True)
+    owed = pa.table([*columns, found["_by"], found["_key"]], [*facts, "_by", "_key"])
+    if now is not None:
+        # Most keys rest: they owe nothing by then, and nothing came back to them.
+        is_more = pc.or_(pc.greater(owed["_refunds"], 0), pc.greater(righted, 0))
+        owed = owed.filter(pc.or_(pc.greater(owed["_tat"], now), is_more))
+    debts = map(Debt, *(owed[name].to_pylist() for name in facts))
+    keys = zip(owed["_by"].to_pylist(), owed["_key"].to_pylist(), strict=True)
     return dict(zip(keys, debts, strict=True))
 
 

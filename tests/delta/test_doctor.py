@@ -5,13 +5,20 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_queue.clock import ManualClock
+from spark_queue.commands import claims
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.log.session_options import STALENESS
+from spark_queue.queue_views import store_of
 from spark_queue.report.finding import Thresholds
+from spark_queue.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,3 +82,26 @@ def test_a_queue_of_a_shared_store_is_examined_by_spark(spark: SparkSession, pla
         queue.resume()
         healthy = queue.doctor()
         assert (healthy.findings, healthy.unchecked) == ((), {})
+
+
+@pytest.mark.spark
+def test_a_claim_whose_output_only_spark_could_ask_is_found(
+    spark: SparkSession, place: str
+) -> None:
+    """Its first item is named, and why nobody takes it over."""
+    name, clock = f"ward{uuid.uuid4().hex}", ManualClock()
+    with _set(spark, **{f"fs.viewfs.mounttable.{name}.link./data": f"file:{place}"}):
+        queue = DeltaQueue.create(spark, f"viewfs://{name}/data/queue", "id long", clock=clock)
+        queue.enqueue(spark.range(3))
+        results, at = f"viewfs://{name}/data/out", Snapshot(store_of(queue))
+        row = spark.range(0).selectExpr("id AS n", "id AS _seq", "string(id) AS _claim_id")
+        row.write.format("delta").save(results)
+        asked = claims.request(at, 2, timedelta(minutes=1), "crew", 1, None)
+        held = claims.claim(at, replace(asked, output=results))
+        clock.advance(timedelta(hours=2))
+        Path(place, "out/_delta_log", f"{0:020}.json").write_text("{")
+
+        found = {one.id: one for one in queue.doctor().findings}
+
+        waits = f"item 1 of claim {held.claim_id} waits, whose lease ended 1.98 h ago"
+        assert found["output-unasked"].what.startswith(waits)

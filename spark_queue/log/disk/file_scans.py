@@ -92,7 +92,7 @@ def rows_of(
     directory: Path, files: Iterable[LogFile], columns: Sequence[str], schema: pa.Schema
 ) -> pa.Table:
     """Return some columns of files, each as a schema has it; errors as :meth:`Part.read`."""
-    none = pa.schema([schema.field(name) for name in columns]).empty_table()
+    none = table_of(pa.schema([schema.field(name) for name in columns]), 0, {})
     # With many small files, columns that none has are made once.
     parts = [Part(directory / file.name, file, file).found(columns, schema) for file in files]
     found = pa.concat_tables([none, *parts], promote_options="default").select(none.column_names)

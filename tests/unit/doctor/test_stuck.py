@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from spark_queue.clock import ManualClock
 from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.output.outputs import ResultTable
@@ -62,16 +64,21 @@ def test_an_item_that_is_given_back_again_and_again_is_found(
     assert queue.doctor().findings == ()
 
 
+@pytest.mark.parametrize("large", [10_000, 0])
 def test_a_claim_that_nobody_can_take_over_is_found_with_the_cause(
-    make: Make, clock: ManualClock, tmp_path: Path
+    make: Make, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: int
 ) -> None:
-    """The commit of its output is damaged: the items wait, and the finding ends with that."""
+    """The commit of its output is damaged: the items wait, and the finding ends with that.
+
+    It is known by the items in memory, and by the files where these are too many.
+    """
+    monkeypatch.setattr("spark_queue.state.replica_choice._OPEN", large)
     out = ResultTable(DiskStorage(tmp_path / "out"), is_synced=False)
     out.make(RESULTS)
     queue = make()
-    queue.enqueue({"id": "a"})
-    claim = _claimed(queue, 1, out.directory)
-    assert out.write(_results(claim, 1), claim.id)
+    queue.enqueue([{"id": "a"}, {"id": "b"}])
+    claim = _claimed(queue, 2, out.directory)
+    assert out.write(_results(claim, 1, 2), claim.id)
     commit = Path(out.directory, "_delta_log", f"{1:020}.json")
     was = commit.read_text()
     commit.write_text("{")
@@ -80,10 +87,11 @@ def test_a_claim_that_nobody_can_take_over_is_found_with_the_cause(
     assert queue.claim(1).count == 0
     found = only(queue.doctor(), "output-unasked")
     assert found.severity == "error"
+    assert found.what.startswith(f"item 1 of claim {claim.id} waits")
     assert "FileDamagedError" in found.what
     assert str(out.directory) in found.what
 
     commit.write_text(was)
     assert "output-unasked" not in queue.doctor().ids()
     queue.claim(1)
-    assert _states(queue)["a"][0] == "acked"
+    assert {state for state, _ in _states(queue).values()} == {"acked"}
