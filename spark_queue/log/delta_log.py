@@ -18,10 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pyarrow as pa
 
-from spark_queue.errors import (
-    FileGoneError,
-    SparkNeededError,
-)
+from spark_queue.errors import FileGoneError, SparkNeededError
 from spark_queue.log import addresses
 from spark_queue.log.addresses import TableAddress
 from spark_queue.log.delta import table_creation as made
@@ -85,8 +82,6 @@ class DeltaLog(LogTable[_Head]):
         # Writers have the lock of the log; readers have this one.
         self._guard = threading.RLock() if self._copy is None else self._copy.guard
         self._opened: OpenTable | None = None
-        self._is_synced = True
-        """Whether the last step of this process was to survive a power cut."""
         part_in_children(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -186,7 +181,6 @@ class DeltaLog(LogTable[_Head]):
                 self._bring(file for commit in made for file in commit.files)
             return made
         with self._guard:
-            # Else it would read them again.
             if self._opened is not None:
                 self._opened.follow(since, made)
         return made
@@ -225,7 +219,7 @@ class DeltaLog(LogTable[_Head]):
         self, table: OpenTable, head: Head, rows: DataFrame | pa.Table | None, *, is_synced: bool
     ) -> bool:
         with using(self.directory):
-            self._is_synced = is_synced
+            self.is_synced = is_synced
             # Upkeep commits, too, and takes no step.
             while self.step_of(table) == head.step - 1:
                 version = table.version + 1
@@ -344,7 +338,7 @@ class DeltaLog(LogTable[_Head]):
             while table.is_plain and all(file.path in table.files() for file in whole):
                 version = table.version + 1
                 # Others may have promised what this process has not forced.
-                safe = table.place.secure(table.birth, version - 1, is_wanted=self._is_synced)
+                safe = table.place.secure(table.birth, version - 1, is_wanted=self.is_synced)
                 with using(self.directory):
                     ours = table.append.replace(
                         version, whole, [*adds, *more], takes_away=takes_away, is_synced=safe

@@ -41,6 +41,8 @@ class LogTable(Log[_Head]):
     _copy: TableCopy | None
     _guard: threading.RLock
     _opened: OpenTable | None
+    is_synced = True
+    """Whether the last step of this process was to survive a power cut."""
 
     @property
     @abstractmethod
@@ -171,7 +173,12 @@ class LogTable(Log[_Head]):
 
     def again(self) -> Any:
         """Return the log for a thread that tidies it up; a copy has this one only."""
-        return self if self.is_remote else self.at(self.place.directory)
+        if self.is_remote:
+            return self
+        found = self.at(self.place.directory)
+        # What steps do not force, upkeep does not either: others would wait for it.
+        found.is_synced = self.is_synced
+        return found
 
     @property
     def interval(self) -> int:

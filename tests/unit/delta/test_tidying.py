@@ -24,7 +24,7 @@ from spark_queue.errors import InvalidArgumentError, OutcomesGoneError, StepLost
 from spark_queue.log import maintenance
 from spark_queue.log.delta.commits import newest_version, summed_up
 from spark_queue.log.delta_log import DeltaLog
-from spark_queue.log.disk import append_files, delta_rs, leftover_files, write_lock
+from spark_queue.log.disk import append_files, delta_rs, disk_storage, leftover_files, write_lock
 from spark_queue.log.disk.leftover_files import Ages, sweep
 from spark_queue.log.disk.removal import resting
 from spark_queue.views.views import ARROW_VIEWS
@@ -208,6 +208,27 @@ def test_a_hundred_steps_are_summed_up_by_the_thread(tmp_path: Path) -> None:
     assert maintenance.wait(30)
 
     assert (summed_up(tmp_path / "q" / "queue") or 0) >= 200
+
+
+def test_upkeep_forces_no_step_that_was_not_to_be_forced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the right to write for its commit, and all others would wait for the disk."""
+    queue, forced = LocalQueue.create(tmp_path / "q", "n int", durability="process"), list[Path]()
+
+    def force(directory: Path, _: object = None) -> None:
+        forced.append(directory)
+
+    monkeypatch.setattr(disk_storage, "sync_commits", force)
+    monkeypatch.setattr(maintenance, "MANY", 50)
+    for n in range(101):
+        queue.enqueue({"n": n})
+        queue.claim(1)
+    assert maintenance.wait(60)
+
+    files = [len(DeltaLog.at(tmp_path / "q" / name).files()) for name in ("queue", "status")]
+    assert max(files) < 50
+    assert forced == []
 
 
 def test_a_process_that_ends_does_what_it_has_found_due(tmp_path: Path) -> None:
