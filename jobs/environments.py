@@ -13,8 +13,17 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def make_environment(folder: Path, packages: Sequence[str]) -> Path:
+def make_environment(folder: Path, packages: Sequence[str], alone: Sequence[str] = ()) -> Path:
     """Return the Python of an environment, made where it lacks a package.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the environment lies.
+    packages : sequence of str
+        What pip installs, with what it needs.
+    alone : sequence of str
+        What pip then puts over these, whatever others allow.
 
     Raises
     ------
@@ -22,17 +31,20 @@ def make_environment(folder: Path, packages: Sequence[str]) -> Path:
         When the packages do not install; it has what was said. The next call begins from nothing.
     """
     python, stamp = folder / "bin" / "python", folder / "installed"
-    if stamp.exists() and {*packages} <= {*stamp.read_text("utf-8").splitlines()}:
+    if stamp.exists() and {*packages, *alone} <= {*stamp.read_text("utf-8").splitlines()}:
         return python
     env = {"DIST_EXTRA_CONFIG": str(ROOT / ".ci" / "build.cfg"), **os.environ}
-    install = [str(python), "-m", "pip", "install", "--quiet", "--no-compile", *packages]
-    for command in ([sys.executable, "-m", "venv", "--clear", str(folder)], install):
+    install = [str(python), "-m", "pip", "install", "--quiet", "--no-compile"]
+    commands = [[sys.executable, "-m", "venv", "--clear", str(folder)], [*install, *packages]]
+    if alone:
+        commands.append([*install, "--no-deps", *alone])
+    for command in commands:
         done = subprocess.run(  # noqa: S603 - our own words
             command, env=env, stderr=subprocess.PIPE, text=True, check=False
         )
         sys.stderr.write(done.stderr)
         done.check_returncode()
-    stamp.write_text("\n".join(packages), "utf-8")
+    stamp.write_text("\n".join((*packages, *alone)), "utf-8")
     return python
 
 

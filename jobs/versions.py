@@ -20,33 +20,42 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from environments import ROOT, keep, kept, make_environment, play
-from spark_queue.extras import SUPPORTED
+from spark_queue.extras import SUPPORTED, WITHOUT_DELTA
 
 RESULTS = ROOT / "jobs" / "versions.json"
 README = ROOT / "README.md"
 
-#: What is installed for each version of Spark. There is no Delta for the last one yet.
+#: What is installed for each version of Spark, by its line, or by itself where that has several.
+#: There is no Delta for the last one yet.
 PACKAGES: Mapping[str, Sequence[str]] = {
     "3.5": ("pyspark==3.5.9", "delta-spark==3.3.3"),
     "4.0": ("pyspark==4.0.1", "delta-spark==4.4.0"),
     "4.1": ("pyspark==4.1.1", "delta-spark==4.4.0"),
     "4.2": ("pyspark==4.2.0", "delta-spark==4.4.0"),
-    "4.3": ("pyspark==4.3.0",),
+    "4.2.1": ("pyspark==4.2.1", "delta-spark==4.4.0"),
+    # Nothing else brings the pandas that its operators on streams take.
+    "4.3": ("pyspark==4.3.0", "pandas==2.3.3"),
 }
+
+#: Of these pip refuses the pair: PySpark is put over the one that Delta's package allows.
+REFUSED_BY_PIP = ("4.2.1",)
 
 #: The lines of the table, and the parts of the smoke that each stands for.
 ROWS: Mapping[str, Sequence[str]] = {
-    "queues, readers, upkeep": ("verbs", "large steps", "readers", "upkeep"),
-    "`process`": ("process",),
-    "fronts": ("fronts",),
-    "streams of a queue": ("streams of a queue",),
+    "`LocalQueue` and a front, no session": ("local queue",),
+    "`DeltaQueue`, readers, upkeep": ("verbs", "large steps", "readers", "upkeep"),
+    "… `process`": ("process",),
+    "… fronts, keys": ("fronts",),
+    "… as a stream": ("streams of a queue",),
     '`format("spark_queue")`': ("format",),
     "… as a sink": ("format as a sink",),
     "… as a stream of claims": ("format as a stream",),
     "operators on frames": ("operators on frames",),
     "operators on streams": ("operators on streams",),
     "command line": ("command line",),
-    "Spark Connect": ("connect verbs", "connect work", "connect format"),
+    "… with `--engine spark`": ("commands of Spark",),
+    "Spark Connect: `DeltaQueue`": ("connect verbs", "connect work"),
+    "… format, operators on frames": ("connect format", "connect frames"),
 }
 
 #: Where Maven Central says which versions a library for a line of Spark has.
@@ -120,7 +129,7 @@ def compare(
     """Yield what there is for each line of Spark, and what is missing of it."""
     for line, there in jars.items():
         newest = max((one for one in pyspark if one.rpartition(".")[0] == line), key=_key)
-        packages = dict(one.split("==") for one in PACKAGES.get(line, ()))
+        packages = _newest_of(line)
         played, jar = packages.get("pyspark"), max(there, key=_key, default=None)
         words = [f"pyspark {newest}"]
         if played != newest:
@@ -132,6 +141,16 @@ def compare(
     lacking = [one for one in delta if not any(one in there for there in jars.values())]
     newer = [one for one in lacking if _key(one) > _key(_newest_played())]
     yield f"delta-spark {delta[0]} on PyPI" + (f"; no jar of {', '.join(newer)}" if newer else "")
+
+
+def _newest_of(line: str) -> dict[str, str]:
+    """Return the packages of the newest release that was played of a line of Spark, if any."""
+    found = [packages for version, packages in PACKAGES.items() if _line(version) == line]
+    return dict(one.split("==") for one in found[-1]) if found else {}
+
+
+def _line(version: str) -> str:
+    return ".".join(version.split(".")[:2])
 
 
 def _newest_played() -> str:
@@ -158,7 +177,7 @@ def table(results: Results) -> str:
 
 def _word(outcomes: Mapping[str, str], parts: Sequence[str]) -> str:
     """Return the worst that came of some parts."""
-    if _SESSION[0] in outcomes:
+    if _SESSION[0] in outcomes and outcomes.keys().isdisjoint(parts):
         parts = _SESSION
     words = {outcomes.get(part, "failed").partition(":")[0] for part in parts}
     return next((word for word in ("failed", "refused") if word in words), "yes")
@@ -166,16 +185,21 @@ def _word(outcomes: Mapping[str, str], parts: Sequence[str]) -> str:
 
 def _environment(place: Path, version: str) -> Path:
     """Return the Python of an environment with a version of Spark, made where it is missing."""
-    # A version that is not supported is in no extra.
-    package = f"{ROOT}[spark,connect]" if version in SUPPORTED else str(ROOT)
-    return make_environment(place / f"venvs-{version}", (*PACKAGES[version], "-e", package))
+    packages, line = PACKAGES[version], _line(version)
+    # What brings Delta is for the Spark that has it, and other extras are for one that runs.
+    extras = "[spark,connect]" if line in SUPPORTED else "[connect]" * (line in WITHOUT_DELTA)
+    ours = ("-e", f"{ROOT}{extras}")
+    folder = place / f"venvs-{version}"
+    if version in REFUSED_BY_PIP:
+        return make_environment(folder, (*packages[1:], *ours), alone=packages[:1])
+    return make_environment(folder, (*packages, *ours))
 
 
 def _played(python: Path, version: str) -> dict[str, str]:
-    """Play the smoke, and on a version that is supported also over Spark Connect."""
+    """Play the smoke, and on a version that the library runs on also over Spark Connect."""
     script = ROOT / "jobs" / "versions_smoke.py"
     outcomes = play(python, script)
-    if version in SUPPORTED:
+    if _line(version) in (*SUPPORTED, *WITHOUT_DELTA):
         outcomes.update(play(python, script, "connect"))
     return outcomes
 

@@ -22,19 +22,22 @@ from spark_queue.errors import InvalidConfigError, SetupError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_queue import DeltaQueue
+    from spark_queue import DeltaQueue, LocalQueue
 
 #: What a part raised, in full, for whoever mends it.
 _WORDS = 300
 
-_COLUMNS = "path string, tenant string"
+_COLUMNS, _MEASURES = "path string, tenant string", "size int, at timestamp"
 _ROWS = [("a/1", "ann"), ("a/2", "ann"), ("b/1", "bob")]
+_CONFIG = spark_queue.QueueConfig(dedup_key="path", fair_key="tenant", max_attempts=1)
 
 
 def main(argv: list[str]) -> int:
     """Play each part and print what became of it."""
     connect = argv == ["connect"]
     with tempfile.TemporaryDirectory(prefix="spark-queue-") as place:
+        if not connect:
+            _tell("local queue", _outcome(_local, None, Path(place, "local")))
         try:
             spark = _session(connect=connect)
         except (SetupError, InvalidConfigError) as exc:
@@ -52,13 +55,13 @@ def main(argv: list[str]) -> int:
 def _session(*, connect: bool) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - it may be too old for the rest
 
-    from spark_queue.session import with_delta  # noqa: PLC0415 - as above
+    from spark_queue.session import local_conf  # noqa: PLC0415 - as above
 
     if not connect:
         return spark_queue.local_session("smoke", quiet=True)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.remote("local[2]")
-    for name, value in with_delta({}).items():
+    for name, value in local_conf({}).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
@@ -85,7 +88,7 @@ def _tell(part: str, outcome: str) -> None:
     print(json.dumps({"part": part, "outcome": outcome}), flush=True)  # noqa: T201 - it is the answer
 
 
-def _outcome(part: Callable[[SparkSession, Path], None], spark: SparkSession, place: Path) -> str:
+def _outcome(part: Callable[[Any, Path], None], spark: Any, place: Path) -> str:
     try:
         part(spark, place)
     except SetupError as exc:
@@ -109,10 +112,45 @@ def _expect(found: object, wanted: object) -> None:
 
 
 def _made(spark: SparkSession, place: Path, name: str = "queue") -> DeltaQueue:
-    config = spark_queue.QueueConfig(dedup_key="path", fair_key="tenant", max_attempts=1)
-    queue = spark_queue.DeltaQueue.create(spark, f"{place}/{name}", _COLUMNS, config)
+    queue = spark_queue.DeltaQueue.create(spark, f"{place}/{name}", _COLUMNS, _CONFIG)
     queue.enqueue(spark.createDataFrame(_ROWS, _COLUMNS), order_by="path")
     return queue
+
+
+def _made_here(place: Path, name: str = "queue") -> LocalQueue:
+    """Make the same queue without a session."""
+    queue = spark_queue.LocalQueue.create(f"{place}/{name}", _COLUMNS, _CONFIG)
+    queue.enqueue([{"path": path, "tenant": tenant} for path, tenant in _ROWS], order_by="path")
+    return queue
+
+
+def _made_by_any(spark: SparkSession, place: Path) -> DeltaQueue | LocalQueue:
+    """Make it by the session, or without where that has no Delta."""
+    return _made(spark, place) if _tables_of(spark) == "delta" else _made_here(place)
+
+
+def _tables_of(spark: SparkSession) -> str:
+    """Return the format of what a stream writes: Delta, where the session has it."""
+    return "delta" if "delta" in (spark.conf.get("spark.sql.extensions", "") or "") else "parquet"
+
+
+def _local(_: None, place: Path) -> None:
+    """Do all that needs no session, and load nothing of Spark."""
+    queue = _made_here(place)
+    with queue.claim(1) as claim:
+        _expect([row["path"] for row in claim.rows], ["a/1"])
+    queue.claim(1).nack("no")
+    _expect(queue.dead().column("path").to_pylist(), ["b/1"])
+    _expect(queue.redrive("path = 'b/1'"), 1)
+    _expect(queue.process(_measure, returns=_MEASURES, output=f"{place}/sizes").acked, 2)
+    _read(_made_here(place, "read"))
+    _put_and_get(_made_here(place, "put"))
+    _look_after(_made_here(place, "looked after"), place)
+    _expect("pyspark" in sys.modules, wanted=False)
+
+
+def _measure(item: dict[str, Any]) -> dict[str, Any]:
+    return {"size": len(item["path"]), "at": datetime(2026, 1, 1, tzinfo=timezone.utc)}
 
 
 def _verbs(spark: SparkSession, place: Path) -> None:
@@ -151,13 +189,9 @@ def _planned(spark: SparkSession, place: Path) -> None:
 
 def _process(spark: SparkSession, place: Path) -> None:
     """Run handlers, with and without an output."""
-
-    def measure(item: dict[str, Any]) -> dict[str, Any]:
-        return {"size": len(item["path"]), "at": datetime(2026, 1, 1, tzinfo=timezone.utc)}
-
     output = f"{place}/sizes"
     queue = _made(spark, place)
-    queue.process(measure, returns="size int, at timestamp", output=output)
+    queue.process(_measure, returns=_MEASURES, output=output)
     _expect([row["size"] for row in spark.read.format("delta").load(output).collect()], [3] * 3)
     more = _made(spark, place, "more")
     _expect(more.process(lambda _: None).acked, 3)
@@ -165,7 +199,10 @@ def _process(spark: SparkSession, place: Path) -> None:
 
 def _readers(spark: SparkSession, place: Path) -> None:
     """Have several readers."""
-    queue = _made(spark, place)
+    _read(_made(spark, place))
+
+
+def _read(queue: DeltaQueue | LocalQueue) -> None:
     billing = queue.reader("billing")
     _expect(billing.lag().items, 3)
     billing.process(lambda _: None)
@@ -175,14 +212,7 @@ def _readers(spark: SparkSession, place: Path) -> None:
 
 def _fronts(spark: SparkSession, place: Path) -> None:
     """Put, get and keep keys, one at a time."""
-    queue = _made(spark, place)
-    with spark_queue.DurableQueue(queue) as front:
-        front.put({"path": "c/1", "tenant": "cyd"}).result(60)
-        paths: list[str] = []
-        for _ in range(4):
-            with front.receive(timeout=60) as delivery:
-                paths.append(str(delivery.item["path"]))
-    _expect(sorted(paths), ["a/1", "a/2", "b/1", "c/1"])
+    _put_and_get(_made(spark, place))
     keys = spark_queue.DeltaIdempotencyKeyStore(spark, f"{place}/keys")
     token = keys.try_lock("once")
     _expect(keys.accept("once", str(token)), wanted=True)
@@ -190,9 +220,22 @@ def _fronts(spark: SparkSession, place: Path) -> None:
     keys.close()
 
 
+def _put_and_get(queue: DeltaQueue | LocalQueue) -> None:
+    with spark_queue.DurableQueue(queue) as front:
+        front.put({"path": "c/1", "tenant": "cyd"}).result(60)
+        paths: list[str] = []
+        for _ in range(4):
+            with front.receive(timeout=60) as delivery:
+                paths.append(str(delivery.item["path"]))
+    _expect(sorted(paths), ["a/1", "a/2", "b/1", "c/1"])
+
+
 def _upkeep(spark: SparkSession, place: Path) -> None:
     """Undo, clone, purge, maintain, look after."""
-    queue = _made(spark, place)
+    _look_after(_made(spark, place), place)
+
+
+def _look_after(queue: DeltaQueue | LocalQueue, place: Path) -> None:
     _expect(queue.cancel("path = 'b/1'"), 1)
     _expect(queue.clone(f"{place}/clone").stats().ready, 2)
     queue.configure(max_in_flight=10)
@@ -260,16 +303,16 @@ def _stateful(spark: SparkSession, place: Path) -> None:
     }
     for name, stream in streams.items():
         for _ in range(2):
-            out = stream.writeStream.format("delta").trigger(availableNow=True)
+            out = stream.writeStream.format(_tables_of(spark)).trigger(availableNow=True)
             out = out.option("checkpointLocation", f"{place}/{name}.checkpoint")
             out.start(f"{place}/{name}.out").awaitTermination()
-        found = spark.read.format("delta").load(f"{place}/{name}.out")
+        found = spark.read.format(_tables_of(spark)).load(f"{place}/{name}.out")
         _expect(found.count(), 3 if name == "fair" else 2)
 
 
 def _format(spark: SparkSession, place: Path) -> None:
     """Read views of a queue, and write to it, by the format of Spark."""
-    queue = _made(spark, place)
+    queue = _made_by_any(spark, place)
     options = {"source": "smoke", "batch": "1"}
     rows = spark.createDataFrame([("c/1", "cyd")], _COLUMNS)
     for _ in range(2):
@@ -282,7 +325,7 @@ def _format(spark: SparkSession, place: Path) -> None:
 
 def _sink(spark: SparkSession, place: Path) -> None:
     """Fill a queue by a sink, whose last micro-batch comes again."""
-    queue = _made(spark, place)
+    queue = _made_by_any(spark, place)
     spark.createDataFrame([("c/1", "cyd")], _COLUMNS).write.json(f"{place}/landing")
     arrivals = spark.readStream.schema(_COLUMNS).json(f"{place}/landing")
     for _ in range(2):
@@ -296,28 +339,35 @@ def _sink(spark: SparkSession, place: Path) -> None:
 
 def _claims(spark: SparkSession, place: Path) -> None:
     """Work a queue off by a stream of claims."""
-    queue = _made(spark, place)
+    queue = _made_by_any(spark, place)
     claims = spark.readStream.format("spark_queue").load(queue.name)
-    out = claims.writeStream.format("delta").option("checkpointLocation", f"{place}/work")
+    out = claims.writeStream.format(_tables_of(spark)).option("checkpointLocation", f"{place}/work")
     out.trigger(availableNow=True).start(f"{place}/done").awaitTermination()
-    _expect(spark.read.format("delta").load(f"{place}/done").count(), 3)
+    _expect(spark.read.format(_tables_of(spark)).load(f"{place}/done").count(), 3)
 
 
 def _commands(_: SparkSession, place: Path) -> None:
     """Use the command line, in processes of its own."""
+    _run(place, "process ./files work:work", "status ./files", "doctor ./files")
+
+
+def _commands_of_spark(_: SparkSession, place: Path) -> None:
+    """Have Spark answer commands."""
+    _run(place, "process ./files work:work --engine spark", "status ./files --engine spark")
+
+
+def _run(place: Path, *commands: str) -> None:
+    """Make a queue, and then run commands on it."""
     Path(place, "new.csv").write_text("path,tenant\na/1,ann\nb/1,bob\n", encoding="utf-8")
     Path(place, "work.py").write_text("def work(item):\n    return None\n", encoding="utf-8")
-    for command in (
-        f"create ./files --schema '{_COLUMNS}' --dedup-key path",
-        "enqueue ./files --files new.csv",
-        "process ./files work:work --engine spark",
-        "status ./files",
-        "doctor ./files",
-    ):
+    create = f"create ./files --schema '{_COLUMNS}' --dedup-key path"
+    for command in (create, "enqueue ./files --files new.csv", *commands):
         program = f"{Path(sys.executable).parent}/spark-queue {command}"
         done = subprocess.run(  # noqa: S602 - our own text
             program, shell=True, cwd=place, capture_output=True, text=True, check=False
         )
+        if "this is Spark" in done.stderr:
+            raise SetupError(done.stderr.strip())
         _expect((done.returncode, done.stderr if done.returncode else ""), (0, ""))
 
 
@@ -336,12 +386,14 @@ PARTS: dict[str, Callable[[Any, Path], None]] = {
     "operators on frames": _frames,
     "operators on streams": _stateful,
     "command line": _commands,
+    "commands of Spark": _commands_of_spark,
 }
 
 CONNECT: dict[str, Callable[[Any, Path], None]] = {
     "connect verbs": _verbs,
     "connect work": _process,
     "connect format": _format,
+    "connect frames": _frames,
 }
 
 if __name__ == "__main__":
