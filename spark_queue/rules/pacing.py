@@ -119,6 +119,7 @@ def instant_of(seconds: float) -> int:
     return round(seconds * 1e6) * _MICRO
 
 
+@lru_cache(maxsize=64)
 def moment_of(instant: int) -> datetime:
     """Return an instant in nanoseconds as a moment."""
     return _BEGIN + timedelta(microseconds=instant // _MICRO)
@@ -208,11 +209,15 @@ class Paces:
         self._known: dict[tuple[Limited, ...], tuple[UnitsAsked, ...]] = {}
         self.debts: dict[Limited, Debt] = {}
 
+    def find_anew(self, keys: ItemKeys, units: Sequence[float] | None) -> tuple[UnitsAsked, ...]:
+        """Return the same as :meth:`find`, and keep nothing of it."""
+        return self._find(self._keys.find(keys), units or ())
+
     def find(self, keys: ItemKeys, units: Sequence[float] | None) -> tuple[UnitsAsked, ...]:
         """Return what an item takes of the keys that have rates; of the whole queue at last."""
-        limited = self._keys.find(keys)
         if units:
-            return self._find(limited, units)
+            return self.find_anew(keys, units)
+        limited = self._keys.find(keys)
         # Items of a key share one: a million of their own is what Python collects garbage among.
         found = self._known.get(limited)
         if found is None:

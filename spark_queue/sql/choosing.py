@@ -314,7 +314,7 @@ class _Claim:
     def _look_at_keys(self) -> None:
         """Learn which keys are in flight, from touched items alone."""
         self.database.give("entered", log_rows.NOTHING_ENTERED)
-        self.keys.learn(self.database.rows("keys_in_flight"))
+        self.keys.learn(self.database.rows("keys_in_flight"), self.request.limit)
         if not self.keys.is_any_full:
             self.database.variants.pop("standing_items")
 

@@ -193,9 +193,10 @@ class KeysInFlight:
         self._is_grouped = config.group_key is not None
         self._full: dict[str, pa.Array] = {}
 
-    def learn(self, found: pa.Table) -> None:
-        """Take them from the rows of ``keys_in_flight``."""
-        full = found.filter(found["is_full"])
+    def learn(self, found: pa.Table, wanted: int) -> None:
+        """Take them from ``keys_in_flight``, but keys with room for all that a claim wants."""
+        room = found["room"]
+        full = found.filter(pc.less_equal(room, 0))
         self.is_any_full = bool(full.num_rows) or any(
             0 in (limit.default, *limit.overrides.values()) for limit in self._config.limits
         )
@@ -203,9 +204,9 @@ class KeysInFlight:
             keys = full.filter(pc.equal(full["nth"], nth))["key"].combine_chunks()
             stopped = [k for k, most in self._config.limits[nth].overrides.items() if most == 0]
             self._keep_back(column, pa.concat_arrays([keys, pa.array(stopped, keys.type)]))
-        open_ = found.filter(pc.invert(found["is_full"]))
+        near = found.filter(pc.and_(pc.greater(room, 0), pc.less(room, wanted)))
         names = ("nth", "key", "items")
-        for nth, key, items in zip(*(open_[name].to_pylist() for name in names), strict=True):
+        for nth, key, items in zip(*(near[name].to_pylist() for name in names), strict=True):
             self.bounds.in_flight.flights[nth, key] = items
 
     def pause(self, settings: Settings, now: datetime) -> None:
@@ -231,7 +232,9 @@ class KeysInFlight:
         """Return the bounded keys of an item, as :meth:`Bounds.find`."""
         stored = json.loads(one.flow_keys) if one.flow_keys else ()
         units = json.loads(one.units) if one.units else None
-        return self.bounds.find((one.fair_key, one.group_key, *stored), units)
+        keys, bounds = (one.fair_key, one.group_key, *stored), self.bounds
+        # Of each key a claim has few items.
+        return bounds.in_flight.keys.find(keys), bounds.paces.find_anew(keys, units)
 
     def without_full(self, entered: Any, reader_config: ReaderConfig) -> Any:
         """Return items that wait, without those of full keys, of which there may be very many.
@@ -326,7 +329,7 @@ class LimitPass:
         if not self.is_over:
             if self.config.rates and self._has_several():
                 self._keep_heads()
-            self._take(_candidates(self.database.rows("lapsed_candidates")))
+            self._take(self.database.rows("lapsed_candidates"))
         self.database.give("chosen_when_full", _choice_of(self.chosen[first:]))
 
     def _has_several(self) -> bool:
@@ -340,24 +343,25 @@ class LimitPass:
             if paces.lacking(self.keys.keys_of(one)[1], now):
                 self.taking.keep_back(one.seq, one.group_key)
 
-    def _blocks(self, *, may_skip: bool) -> Iterator[list[Candidate]]:
+    def _blocks(self, *, may_skip: bool) -> Iterator[pa.Table]:
         """Return candidates in order; of later blocks those whose keys have room, where it may."""
         wanted = min(self.limit, _MOST) if self.last is None else 0
         name, size, reached = "pass_candidates", wanted + _MORE, _START
         while not self.is_over:
             self.database.give("reached", pa.table([[one] for one in reached], schema=REACHED))
-            yield (block := _candidates(self.database.rows(name, size)))
-            if len(block) < size:
+            yield (block := self.database.rows(name, size))
+            if block.num_rows < size:
                 return
-            reached, size = (block[-1].priority, block[-1].turn, block[-1].seq), 2 * size
+            (last,) = _candidates(block.slice(size - 1))
+            reached, size = (last.priority, last.turn, last.seq), 2 * size
             if may_skip:
                 closed = self.taking.closed_keys()
                 columns = [[nth for nth, _ in closed], [key for _, key in closed]]
                 self.database.give("closed", pa.table(columns, schema=CLOSED))
                 name = "pass_candidates_of_open_keys"
 
-    def _take(self, block: list[Candidate]) -> None:
-        for candidate in block:
+    def _take(self, block: pa.Table) -> None:
+        for candidate in _candidates(block):
             if self.is_over:
                 return
             self._look_at(candidate)
@@ -385,8 +389,9 @@ class LimitPass:
         return is_last or len(self.chosen) >= self.limit
 
 
-def _candidates(rows: pa.Table) -> list[Candidate]:
-    return [*map(Candidate, *rows.to_pydict().values())]
+def _candidates(rows: pa.Table) -> Iterator[Candidate]:
+    # One by one: thousands at once are what Python collects garbage among.
+    return map(Candidate, *rows.to_pydict().values())
 
 
 def _choice_of(seqs: list[int]) -> pa.Table:

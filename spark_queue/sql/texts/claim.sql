@@ -181,12 +181,12 @@ FROM (
 WHERE k.key IS NOT NULL
 GROUP BY k.nth, k.key
 
--- keys_in_flight(nth, key, items, is_full)
--- The same, and whether the limit has no room for the key.
+-- keys_in_flight(nth, key, items, room)
+-- The same, and for how many more the limit has room; null for any number.
 -- rule: limit of a key
 SELECT
   f.nth, f.key, f.items,
-  coalesce(f.items >= CASE WHEN o.nth IS NULL THEN m.most ELSE o.most END, false) AS is_full
+  CASE WHEN o.nth IS NULL THEN m.most ELSE o.most END - f.items AS room
 FROM sq_flights f
 JOIN sq_limited m ON f.nth = m.nth
 LEFT JOIN sq_overrides o ON f.nth = o.nth AND f.key = o.key
