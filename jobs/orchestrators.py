@@ -30,6 +30,10 @@ PACKAGES: Mapping[str, Sequence[str]] = {
         *("dbt-core==1.11.16", "dbt-duckdb==1.11.1"),
         *("duckdb==1.5.5", "duckdb-extension-delta==1.5.5"),
     ),
+    "dbt_spark": (
+        *("dbt-spark==1.11.0", "dbt-core==1.11.16"),
+        *("pyspark==4.2.0", "delta-spark==4.4.0"),
+    ),
     "databricks": ("databricks-bundles==1.22.1",),
 }
 

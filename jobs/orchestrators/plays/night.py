@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import spark_queue
+from spark_queue.queue import Queue
 
 _OWN = runpy.run_path(str(Path(__file__).resolve().parent.parent / "night.py"))
 
@@ -39,7 +39,7 @@ def read_file(item: dict[str, Any]) -> dict[str, Any]:
 
 def lose_answer_of_enqueue() -> None:
     """Let the first enqueue end its process, or fail, when its rows are there."""
-    enqueue = spark_queue.LocalQueue.enqueue
+    enqueue = Queue.enqueue
 
     @functools.wraps(enqueue)
     def enqueue_in_vain(*given: Any, **options: Any) -> Any:
@@ -50,7 +50,7 @@ def lose_answer_of_enqueue() -> None:
             raise ConnectionError("the answer is lost")
         return done
 
-    spark_queue.LocalQueue.enqueue = enqueue_in_vain  # type: ignore[method-assign]
+    Queue.enqueue = enqueue_in_vain  # type: ignore[method-assign]
 
 
 def die() -> None:

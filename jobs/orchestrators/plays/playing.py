@@ -105,12 +105,16 @@ def expect(found: object, wanted: object) -> None:
         raise AssertionError(f"{found!r}, and not {wanted!r}")
 
 
-def expect_each_once(place: Path, count: int, rows: int | None = None) -> None:
+def expect_each_once(
+    place: Path, count: int, rows: int | None = None, redriven: int | None = None
+) -> None:
     """Raise unless so many items are in the queue, each acked, with one row each in the output.
 
-    The output may have more rows: of items that were purged.
+    The output may have more rows: of items that were purged. The dead ones were redriven.
     """
-    expect({state: n for state, n in queue_at(place).counts().items() if n}, {"acked": count})
+    states = {"acked": count, "dead": redriven}
+    found = queue_at(place).counts()
+    expect({s: n for s, n in found.items() if n}, {s: n for s, n in states.items() if n})
     paths = pa.table(DeltaTable(place / "sizes").to_pyarrow_table(columns=["path"]))[
         "path"
     ].to_pylist()

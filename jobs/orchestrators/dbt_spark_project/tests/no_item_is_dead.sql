@@ -1,0 +1,2 @@
+-- What was redriven does not count.
+SELECT path, _error FROM {{ source('queue', 'queue_dead') }} WHERE _successor IS NULL
