@@ -43,19 +43,17 @@ REFUSED_BY_PIP = ("4.2.1",)
 #: The lines of the table, and the parts of the smoke that each stands for.
 ROWS: Mapping[str, Sequence[str]] = {
     "`LocalQueue` and a front, no session": ("local queue",),
-    "`DeltaQueue`, readers, upkeep": ("verbs", "large steps", "readers", "upkeep"),
-    "… `process`": ("process",),
-    "… fronts, keys": ("fronts",),
-    "… as a stream": ("streams of a queue",),
+    "`DeltaQueue`: verbs, `process`, fronts, streams, Connect": (
+        *("verbs", "large steps", "readers", "upkeep", "process", "fronts", "streams of a queue"),
+        *("commands of Spark", "connect verbs", "connect work"),
+    ),
     '`format("spark_queue")`': ("format",),
     "… as a sink": ("format as a sink",),
     "… as a stream of claims": ("format as a stream",),
     "operators on frames": ("operators on frames",),
     "operators on streams": ("operators on streams",),
     "command line": ("command line",),
-    "… with `--engine spark`": ("commands of Spark",),
-    "Spark Connect: `DeltaQueue`": ("connect verbs", "connect work"),
-    "… format, operators on frames": ("connect format", "connect frames"),
+    "Spark Connect: the format, operators on frames": ("connect format", "connect frames"),
 }
 
 #: Where Maven Central says which versions a library for a line of Spark has.

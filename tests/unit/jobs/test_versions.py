@@ -56,13 +56,13 @@ def _line_of(version: str) -> str:
 def test_what_did_not_come_to_its_end_is_said(versions: Any) -> None:
     """A part that failed, or that a process did not come to, is no part that works."""
     results = versions.kept(versions.RESULTS)
-    results["4.2"] = {**results["4.2"], "fronts": "failed: ValueError"}
-    del results["4.2"]["verbs"]
+    results["4.2"] = {**results["4.2"], "operators on frames": "failed: ValueError"}
+    del results["4.2"]["format as a sink"]
     lines = [line.split(" | ") for line in versions.table(results).splitlines()]
     place = lines[0].index("Spark 4.2.0")
     found = {line[0].removeprefix("| "): line[place] for line in lines}
-    assert found["… fronts, keys"] == found["`DeltaQueue`, readers, upkeep"] == "failed"
-    assert found["… `process`"] == "yes"
+    assert found["operators on frames"] == found["… as a sink"] == "failed"
+    assert found["operators on streams"] == "yes"
 
 
 def test_a_refused_session_stands_for_what_was_not_played_alone(versions: Any) -> None:
