@@ -52,12 +52,11 @@ def read_held(at: Snapshot) -> list[Row]:
 
 def read_claims(at: Snapshot) -> list[Row]:
     """Return their claims: the first item, when each ends, and how often it lost one."""
-    held, names = _read_held(at), [*CLAIM, *(name for name, _ in OF_CLAIM)]
+    held = _read_held(at)
     if held is None:
         return []
     found = held.group_by([*CLAIM]).aggregate([*OF_CLAIM])
-    own = [*CLAIM, *(f"{name}_{how}" for name, how in OF_CLAIM)]
-    rows: list[Row] = found.select(own).rename_columns(names).to_pylist()
+    rows: list[Row] = found.rename_columns({f"{n}_{how}": n for n, how in OF_CLAIM}).to_pylist()
     return rows
 
 

@@ -139,6 +139,7 @@ def find_unasked(store: Store, before: datetime) -> list[tuple[Row, str]]:
     """Return the first item of each expired claim whose output cannot be read, and why."""
     at = Snapshot(store)
     late = [row for row in _read_claims(at) if row["_lease_expires_at"] <= before]
+    # Items come in order, and one of each claim is named.
     held = {row["_lease"]: row for row in reversed(late)}
     known = _known_replica(at)
     claims = with_output(store, known, frozenset(held))

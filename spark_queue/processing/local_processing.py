@@ -135,17 +135,22 @@ class LocalHands(Hands):
     @override
     def work(self, claim: Claim) -> float:
         store, self._telling = self._store, _Telling(claim.id)
+        began = store.clock.now()
         config = store.settings(store.status_head()).config
         blocks = config.on_failure == "block"
         grant = file_rows.grant_of(store, claim.lease)
         self.crew.paused = PausedHere(partial(keys_by, config, grant))
-        found = _items(store, claim, grant)
-        # What comes before the first call is the way there, and none of the handler's time.
-        began = store.clock.now()
-        target = begin_within(self._request, config)
+        found, target = _items(store, claim, grant), begin_within(self._request, config)
+        is_paced = target != self._request.target
+        if is_paced:
+            # A unit takes about as long as the items to be read, whatever their number.
+            began = store.clock.now()
         until = None if target is None else self._end_of(claim, began, target)
         self.crew.is_late = lambda: until is not None and store.clock.now() >= until
         self._telling.rest = self.crew.work(found, blocks=blocks)
+        if is_paced and self._way is not None:
+            # What the way took beyond the usual one is their time, as that grows with them.
+            began = min(began, claim.claimed_at + self._way)
         return (store.clock.now() - began).total_seconds()
 
     def _end_of(self, claim: Claim, began: datetime, target: timedelta) -> datetime:

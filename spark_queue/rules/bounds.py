@@ -109,6 +109,12 @@ class Bounds:
         """Return the keys of an item that bound its flight, and its units."""
         return self.in_flight.keys.find(keys), self.paces.find(keys, units)
 
+    def find_anew(
+        self, keys: ItemKeys, units: Sequence[float] | None
+    ) -> tuple[tuple[Limited, ...], tuple[UnitsAsked, ...]]:
+        """Return the same as :meth:`find`, and keep nothing of it."""
+        return self.in_flight.keys.find(keys), self.paces.find_anew(keys, units)
+
     def start_pass(self, now: float) -> Pass:
         """Return a claim's pass."""
         tally = Tally(self.paces, instant_of(now))

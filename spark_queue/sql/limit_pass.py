@@ -232,9 +232,8 @@ class KeysInFlight:
         """Return the bounded keys of an item, as :meth:`Bounds.find`."""
         stored = json.loads(one.flow_keys) if one.flow_keys else ()
         units = json.loads(one.units) if one.units else None
-        keys, bounds = (one.fair_key, one.group_key, *stored), self.bounds
         # Of each key a claim has few items.
-        return bounds.in_flight.keys.find(keys), bounds.paces.find_anew(keys, units)
+        return self.bounds.find_anew((one.fair_key, one.group_key, *stored), units)
 
     def without_full(self, entered: Any, reader_config: ReaderConfig) -> Any:
         """Return items that wait, without those of full keys, of which there may be very many.

@@ -360,7 +360,9 @@ class _Follow(Generic[_Head]):
             return []
         of_steps: dict[int | None, list[Row]] = {commit.step: [] for commit in new}
         for row in rows.to_pylist():
-            of_steps[row["_step"]].append(row)
+            # A query may see steps that others have made since.
+            if (step := of_steps.get(row["_step"])) is not None:
+                step.append(row)
         return [self._step(rows) for rows in of_steps.values()]
 
     def _step(self, rows: Sequence[Row]) -> _Followed[_Head]:

@@ -8,13 +8,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import spark_queue
 from spark_queue import LocalQueue, QueueConfig
 from spark_queue.commands import claims
-from spark_queue.log.delta.commits import Commit
+from spark_queue.log.delta.commits import Commit, LogFile
 from spark_queue.log.heads import QueueHead
+from spark_queue.log.schema import HEAD
 from spark_queue.queue_views import store_of
 from spark_queue.state import catch_up
 from spark_queue.state.catch_up import Cache, Seen
@@ -111,6 +113,21 @@ def test_columns_that_another_process_added_are_seen(
     assert catch_up.items(_far_store(cache, commit), cache).step == 1
 
     assert cache.columns == columns
+
+
+def test_steps_that_a_query_sees_before_their_commits_are_left_for_later() -> None:
+    """Another process makes one while the rows of those before it are asked for."""
+
+    def head(step: int) -> dict[str, Any]:
+        return {"_kind": HEAD, "_step": step, "_body": str(step)}
+
+    file = LogFile(path="x", gen=0, size=1, rows=1, ranges={})
+    cache = Cache(queue=Seen(QueueHead(step=1), version=4))
+    store = _far_store(cache, Commit(step=2, files=[file]))
+    store.rows_since = lambda *_: pa.Table.from_pylist([head(2), head(3)])
+    store.queue.parse = lambda body: QueueHead(step=int(body), items=9)
+
+    assert catch_up.items(store, cache) == QueueHead(step=2, items=9)
 
 
 def test_a_claim_follows_others_before_it_keeps_them_from_writing(

@@ -25,6 +25,7 @@ from spark_queue.processing.loop import ProcessResult
 from spark_queue.queue_views import store_of
 from spark_queue.report import sheets
 from spark_queue.sql import file_rows
+from spark_queue.state.store import Store
 from tests.unit.local.conftest import Make
 
 #: Of which the target time is a 20th: ten seconds.
@@ -160,24 +161,58 @@ def test_a_hand_is_late_for_what_a_claim_was_held_up(
     assert claims == expected
 
 
-def test_the_time_to_read_a_claim_is_none_of_its_items(
-    make: Make, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def reading(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> Callable[[float, float], None]:
+    """Let the items of a claim take seconds to be read: some for all, and some for each."""
+    require_items = file_rows.require_items
+
+    def take(whole: float, each: float) -> None:
+        def read(store: Store, grant: pa.Table, count: int, claim_id: str) -> pa.Table:
+            clock.advance(timedelta(seconds=whole + count * each))
+            return require_items(store, grant, count, claim_id)
+
+        monkeypatch.setattr(file_rows, "require_items", read)
+
+    return take
+
+
+@pytest.mark.parametrize(
+    ("whole", "each", "expected"),
+    [(0.15, 0, [1, 3, 3, 3]), (0, 0.02, [1, 3, 2, 3, 1])],
+)
+def test_a_fast_rate_is_reached_where_it_takes_time_to_read_a_claim(
+    make: Make,
+    clock: ManualClock,
+    reading: Callable[[float, float], None],
+    whole: float,
+    each: float,
+    expected: list[int],
 ) -> None:
-    """It takes 150 ms to read one: among many processes a claim of one item would not keep up."""
+    """Among many processes a claim of one item would not keep up; time for each item counts."""
     rate = Rate(limit=10, per=timedelta(seconds=1), burst=100)
     queue = make("n long", lease=LEASE, rates=(rate,))
     queue.enqueue([{"n": n} for n in range(10)])
-    require_items = file_rows.require_items
-
-    def read(*claim: Any) -> pa.Table:
-        clock.advance(timedelta(milliseconds=150))
-        return require_items(*claim)
+    reading(whole, each)
 
     def handle(_: dict[str, Any]) -> None:
         clock.advance(timedelta(milliseconds=30))
 
-    monkeypatch.setattr(file_rows, "require_items", read)
-    assert _claims(queue, handle) == [1, 3, 3, 3]
+    assert _claims(queue, handle) == expected
+
+
+def test_the_time_to_read_an_item_is_part_of_its_own(
+    filled: Callable[[int], LocalQueue],
+    clock: ManualClock,
+    reading: Callable[[float, float], None],
+) -> None:
+    """A claim that took longer to be read than it is to take would go back, item by item."""
+    queue = filled(4_000)
+    reading(0, 0.005)
+
+    def handle(_: dict[str, Any]) -> None:
+        clock.advance(timedelta(microseconds=100))
+
+    assert _claims(queue, handle) == [16, 1_960, 1_960, 64]
 
 
 def test_hands_are_never_idle_for_a_target_time(
