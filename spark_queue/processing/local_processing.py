@@ -143,13 +143,13 @@ class LocalHands(Hands):
         found, target = _items(store, claim, grant), begin_within(self._request, config)
         is_paced = target != self._request.target
         if is_paced:
-            # A unit takes about as long as the items to be read, whatever their number.
+            # To read a few items takes as long as a unit of a fast rate does.
             began = store.clock.now()
         until = None if target is None else self._end_of(claim, began, target)
         self.crew.is_late = lambda: until is not None and store.clock.now() >= until
         self._telling.rest = self.crew.work(found, blocks=blocks)
         if is_paced and self._way is not None:
-            # What the way took beyond the usual one is their time, as that grows with them.
+            # What the way took beyond the usual one is their time: it grows with their number.
             began = min(began, claim.claimed_at + self._way)
         return (store.clock.now() - began).total_seconds()
 
