@@ -194,7 +194,7 @@ class KeysInFlight:
         self._full: dict[str, pa.Array] = {}
 
     def learn(self, found: pa.Table, wanted: int) -> None:
-        """Take them from ``keys_in_flight``, but keys with room for all that a claim wants."""
+        """Learn the rows of ``keys_in_flight``, but for keys with room for all that is wanted."""
         room = found["room"]
         full = found.filter(pc.less_equal(room, 0))
         self.is_any_full = bool(full.num_rows) or any(

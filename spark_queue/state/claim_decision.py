@@ -335,7 +335,7 @@ def _propose(
 
 def debt_rows(debts: Iterable[tuple[str, Hashable, Debt]]) -> list[Row]:
     """Return the rows of a status log that say what keys owe."""
-    # In one go each: a claim may charge ten thousand keys.
+    # One dictionary each, not several to be joined: a claim may charge ten thousand keys.
     return [
         {
             "_gen": RENEWAL_LANE,

@@ -125,7 +125,10 @@ def grant_of(followed: pa.Table, lease: int) -> RememberedClaim | None:
 
 # rule again: debt of a key
 def read_debts(rows: pa.Table, now: int | None = None) -> dict[tuple[str, Hashable], Debt]:
-    """Return debts by rows of a log, of a key the newest; from an instant on those that matter."""
+    """Return debts by rows of a log: of a key the newest counts.
+
+    With an instant, the debts that are over by then are left out.
+    """
     if not rows.num_rows:
         return {}
     lasting = pc.ScalarAggregateOptions(skip_nulls=False)
@@ -137,7 +140,7 @@ def read_debts(rows: pa.Table, now: int | None = None) -> dict[tuple[str, Hashab
     columns = (found["_tat_last"], found["_refunds_last"], at, righted)
     owed = pa.table([*columns, found["_by"], found["_key"]], [*facts, "_by", "_key"])
     if now is not None:
-        # Most keys rest: they owe nothing by then, and nothing came back to them.
+        # Most keys rest. What came back, and what was set right, counts for longer.
         is_more = pc.or_(pc.greater(owed["_refunds"], 0), pc.greater(righted, 0))
         owed = owed.filter(pc.or_(pc.greater(owed["_tat"], now), is_more))
     debts = map(Debt, *(owed[name].to_pylist() for name in facts))

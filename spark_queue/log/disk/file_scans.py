@@ -48,12 +48,15 @@ class Part:
             When the file is gone: somebody has tidied the table up, and put its rows elsewhere; or
             when it is not whole.
         """
-        found = columns_of(self.found(names, columns))
+        found = columns_of(self.read_own(names, columns))
         schema = pa.schema([columns.field(name) for name in names])
         return table_of(schema, len(found[PARTITION]), found)
 
-    def found(self, names: Sequence[str], columns: pa.Schema) -> pa.Table:
-        """Return those of some columns that the file has, and the partition; errors as `read`."""
+    def read_own(self, names: Sequence[str], columns: pa.Schema) -> pa.Table:
+        """Return those of some columns that the file has, and the partition.
+
+        Errors are those of :meth:`read`.
+        """
         size, steps = self.whole.size, self.whole.ranges.get("_step")
         if self.file.is_mixed:
             rows = read_file(self.path, [*names, PARTITION], size, steps)
@@ -94,7 +97,7 @@ def rows_of(
     """Return some columns of files, each as a schema has it; errors as :meth:`Part.read`."""
     none = table_of(pa.schema([schema.field(name) for name in columns]), 0, {})
     # With many small files, columns that none has are made once.
-    parts = [Part(directory / file.name, file, file).found(columns, schema) for file in files]
+    parts = [Part(directory / file.name, file, file).read_own(columns, schema) for file in files]
     found = pa.concat_tables([none, *parts], promote_options="default").select(none.column_names)
     return instants.clamp(found)
 

@@ -194,7 +194,7 @@ class OpenTable:
         return True
 
     def follow(self, since: int, made: Sequence[Commit]) -> None:
-        """Follow the commits after a version, if that is known, up to one that needs a look."""
+        """Note the commits after the newest known version; one that redefines ends it."""
         for at, commit in enumerate(made, since + 1):
             if self.version != at - 1 or commit.redefines:
                 return

@@ -182,7 +182,7 @@ def test_others_write_while_a_step_reads(
     mine = queue.claim(1)
     assert other.says("queue.claim(1).count") == "1"
     told: list[str] = []
-    read = Part.found
+    read = Part.read_own
 
     def reading(*args: Any, **options: Any) -> Any:
         if not told:
@@ -190,7 +190,7 @@ def test_others_write_while_a_step_reads(
             told[0] = other.says("queue.claim(1).rows[0]['id']")
         return read(*args, **options)
 
-    monkeypatch.setattr(Part, "found", reading)
+    monkeypatch.setattr(Part, "read_own", reading)
     if step == "settle":
         mine.ack()
     else:
@@ -210,7 +210,7 @@ def test_what_a_first_claim_reads_may_be_purged_by_another_process(
     queue._store.forget()
     other = start()
     told: list[str] = []
-    read = Part.found
+    read = Part.read_own
 
     def reading(part: Part, *args: Any, **options: Any) -> Any:
         if part.file.gen >= 0 and not told:
@@ -218,6 +218,6 @@ def test_what_a_first_claim_reads_may_be_purged_by_another_process(
             assert not part.path.exists()
         return read(part, *args, **options)
 
-    monkeypatch.setattr(Part, "found", reading)
+    monkeypatch.setattr(Part, "read_own", reading)
     assert [row["id"] for row in queue.claim(1).rows] == ["2"]
     assert told == ["2"]
