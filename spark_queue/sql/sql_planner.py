@@ -41,6 +41,7 @@ from spark_queue.sql.look import instant_of
 from spark_queue.sql.operating import ItemPlanner
 from spark_queue.sql.sql_engines import HERE, SqlEngine, asked_at
 from spark_queue.state import claim_decision, replica_choice
+from spark_queue.state.claim_decision import Outlook
 from spark_queue.state.open_items import ChainMember, OpenItems, Row
 from spark_queue.state.replica import Replica
 from spark_queue.state.request import Choice, Request
@@ -121,25 +122,28 @@ class SqlPlanner(ItemPlanner):
         if at.settings.paused:
             return Coming(held_until=held_until)
         counts = {name: found[name] for name in ("delayed", "paused", "follows")}
-        times = [_instant(found["due"]), self._next_start(at, now)]
+        starts = self._next_start(at, now, held_until)
+        if not starts.is_open:
+            held_until = _instant(found["held_later"])
+        times = [_instant(found["due"]), _start_of(starts)]
         if _has_heads(at.settings.config):
             times.append(_instant(found["ends_at"]))
         due = min(filter(None, times), default=None)
         return Coming(held_until=held_until, due=due, **counts)
 
     # rule again: next event
-    def _next_start(self, at: Snapshot, now: datetime) -> datetime | None:
-        """Return when the first item may start of those that units of a rate keep back."""
-        if not is_paced(at.settings.config):
-            return None
+    def _next_start(self, at: Snapshot, now: datetime, held_until: datetime | None) -> Outlook:
+        """Return whether an item may start, and when the first may that units of a rate keep back.
+
+        What only Spark can say, where this process has none, counts as open.
+        """
+        if not _is_played(at.settings.config, held_until, now):
+            return _OPEN
         try:
             played = self.decide("to look at", partial(choosing.play, at, now, None, 1))
         except SparkNeededError:
-            # Only Spark can say, and this process has none.
-            return None
-        return (
-            None if played.next_at is None else datetime.fromtimestamp(played.next_at, timezone.utc)
-        )
+            return _OPEN
+        return Outlook(bool(played.starting), played.next_at)
 
     def _question(self, at: Snapshot, now: datetime) -> dict[str, object]:
         """Return the row of a question about what waits."""
@@ -282,31 +286,42 @@ def of(store: Store) -> SqlPlanner:
 #: When a pause ends that lasts until its key is resumed.
 _NEVER = datetime.max.replace(tzinfo=timezone.utc)
 
+#: Of a queue in which nothing keeps an item back that nobody holds.
+_OPEN = Outlook(is_open=True, until=None)
+
 
 # rule again: next event
 def _coming_of(replica: Replica, at: Snapshot, now: datetime) -> Coming:
     """Count delayed items in memory; none in a paused queue."""
     rows, settings = replica.items.values(), at.settings
     kept = _kept_until(rows, settings, now)
-    frees = (
-        max(freed_at(row["_lease_expires_at"], settings.config), kept.get(row["_seq"], now))
-        for row in rows
-        if row["_state"] == CLAIMED
-    )
+    held = [row for row in rows if row["_state"] == CLAIMED]
+    ends = (freed_at(row["_lease_expires_at"], settings.config) for row in held)
+    frees = [max(end, kept.get(row["_seq"], end)) for row, end in zip(held, ends, strict=True)]
     held_until = _instant_of(min(frees, default=_NEVER))
     if settings.paused:
         return Coming(held_until=held_until)
+    starts = _OPEN
+    if _is_played(settings.config, held_until, now):
+        starts = claim_decision.next_start(replica, at.status, at.terms, now)
+    if not starts.is_open:
+        held_until = _instant_of(min((free for free in frees if free > now), default=_NEVER))
     ready = [row for row in rows if row["_state"] == READY]
     following = _followers(replica.items)
     times = {row["_seq"]: row["_available_at"] or now for row in ready}
     paused, follows = len(kept.keys() & times.keys()), len(following - kept.keys())
     late = {seq: max(by, kept.get(seq, now)) for seq, by in times.items() if seq not in following}
     delayed = sum(by > now and seq not in kept for seq, by in late.items())
-    starts = claim_decision.next_start(replica, at.status, at.terms, now) or _NEVER
     blocking = ready if _has_heads(settings.config) else []
-    ends = filter(None, (expires_at(row, at.reader_config) for row in blocking))
-    due = _instant_of(min([starts, *(by for by in (*late.values(), *ends) if by > now)]))
+    over = filter(None, (expires_at(row, at.reader_config) for row in blocking))
+    next_ones = [_start_of(starts) or _NEVER, *(by for by in (*late.values(), *over) if by > now)]
+    due = _instant_of(min(next_ones))
     return Coming(held_until=held_until, delayed=delayed, paused=paused, follows=follows, due=due)
+
+
+def _is_played(config: QueueConfig, held_until: datetime | None, now: datetime) -> bool:
+    """Tell whether only a claim says when an item starts: units, or what is before it, hold it."""
+    return is_paced(config) or (held_until is not None and held_until <= now)
 
 
 def _has_heads(config: QueueConfig) -> bool:
@@ -330,6 +345,10 @@ def _kept_until(rows: Collection[Row], settings: Settings, now: datetime) -> dic
         return {}
     found = {row["_seq"]: settings.pause_on(keys_of(row), now) for row in rows}
     return {seq: one.until or _NEVER for seq, one in found.items() if one is not None}
+
+
+def _start_of(starts: Outlook) -> datetime | None:
+    return None if starts.until is None else datetime.fromtimestamp(starts.until, timezone.utc)
 
 
 def _instant_of(time: datetime) -> datetime | None:

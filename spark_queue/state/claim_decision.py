@@ -11,7 +11,6 @@ from datetime import datetime, timedelta, timezone
 import pyarrow as pa
 
 from spark_queue.config import QueueConfig
-from spark_queue.flow import is_paced
 from spark_queue.log.heads import Pointer, StatusHead
 from spark_queue.log.schema import (
     CANCELLED,
@@ -299,14 +298,12 @@ def look_ahead(replica: Replica, head: StatusHead, terms: ReaderTerms, now: date
 
 
 # rule again: next event
-def next_start(
-    replica: Replica, head: StatusHead, terms: ReaderTerms, now: datetime
-) -> datetime | None:
-    """Return when the first item may start of those that a claim leaves for lack of units."""
-    if replica.is_empty() or not is_paced(terms.settings.config):
-        return None
-    at = _try_one(replica, head, terms, now)[1].next_at
-    return None if at is None else datetime.fromtimestamp(at, timezone.utc)
+def next_start(replica: Replica, head: StatusHead, terms: ReaderTerms, now: datetime) -> Outlook:
+    """Return whether an item may start, and when the first may that a claim leaves for units."""
+    if replica.is_empty():
+        return Outlook(is_open=False, until=None)
+    grant = _try_one(replica, head, terms, now)[1]
+    return Outlook(bool(grant.items), grant.next_at)
 
 
 def _try_one(

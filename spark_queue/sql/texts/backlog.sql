@@ -23,15 +23,21 @@ SELECT count(*) AS items
 FROM sq_states s
 WHERE s.kind = 'item' AND s.state = 'cancelled' AND s.error LIKE 'dropped: the reader is %'
 
--- next_times(held_until instant, delayed, paused, follows, due instant, ends_at instant)
--- When time alone lets an item run: the end of the first lease, and the first delay or pause of a key. What
--- follows an item that has begun waits for that. `ends_at` is the first deadline of one that waits.
+-- next_times(held_until instant, held_later instant, delayed, paused, follows, due instant, ends_at instant)
+-- When time alone lets an item run: the end of the first lease, of any and of those that are not over, and the
+-- first delay or pause of a key. What follows an item that has begun waits for that. `ends_at` is the first
+-- deadline of one that waits.
 -- rule: next event
 SELECT
   nullif(
     min(CASE WHEN j.state = 'claimed' THEN greatest($freed(j.lease_expires_at, a), j.kept_until) END),
     9223372036854775807
   ) AS held_until,
+  nullif(
+    min(CASE WHEN j.state = 'claimed' AND ($freed(j.lease_expires_at, a) > a.now OR j.kept_until > a.now)
+      THEN greatest($freed(j.lease_expires_at, a), j.kept_until) END),
+    9223372036854775807
+  ) AS held_later,
   count(CASE WHEN j.state = 'ready' AND j.follows IS NULL AND j.available_at > a.now
     AND NOT coalesce(j.kept_until > a.now, false) THEN 1 END) AS delayed,
   count(CASE WHEN j.state = 'ready' AND j.kept_until > a.now THEN 1 END) AS paused,

@@ -345,6 +345,26 @@ def test_what_lacks_units_has_them_at_the_same_time_by_the_tables(
     assert by_tables.due == (claimed_at + timedelta(seconds=30) if seconds < 30 else None)
 
 
+@pytest.mark.parametrize("rested", [20, 30])
+def test_a_lease_that_is_over_is_no_next_event_without_units(
+    make: Make, clock: ManualClock, rested: int
+) -> None:
+    """Law 11: by the tables as in memory, until the item may be taken over."""
+    rate = Rate(by="tenant", limit=1, per=timedelta(seconds=30), burst=1)
+    queue = make("tenant string", fair_key="tenant", rates=(rate,), lease=timedelta(seconds=10))
+    queue.enqueue([{"tenant": "a"}, {"tenant": "b"}])
+    first = queue.claim(1)
+    held = queue.claim(1, lease=timedelta(hours=1))
+    clock.advance(timedelta(seconds=rested))
+    at, planner = Snapshot(store_of(queue)), planner_of(store_of(queue))
+    by_tables = planner.coming_by_tables(at, clock.now())
+    assert by_tables == planner.coming(at, clock.now())
+    is_short = rested < 30
+    assert by_tables.due == (first.claimed_at + timedelta(seconds=30) if is_short else None)
+    over = held if is_short else first
+    assert by_tables.held_until == over.lease_expires_at
+
+
 def test_stop_and_the_time_limit_end_it_after_a_claim(grouped: LocalQueue) -> None:
     """No further claim is made, and one that was made ahead goes back uncharged."""
     stop = threading.Event()

@@ -393,3 +393,34 @@ def test_rates_and_pauses_of_keys_are_driven_through(clock: ManualClock) -> None
     assert drain(queue, through_delays=True).acked == 2
     assert clock.now() == begun + timedelta(seconds=90)
     assert_order(queue, id=["1", "2", "3"])
+
+
+@pytest.mark.parametrize("by", ["t", None])
+def test_a_lost_lease_is_driven_through_to_its_units(clock: ManualClock, by: str | None) -> None:
+    """Law 11: nobody holds the item any more, and yet it waits until its key may start again."""
+    rate = Rate(by=by, limit=1, per=timedelta(minutes=1))
+    config = QueueConfig(fair_key="t", rates=(rate,), lease=timedelta(seconds=10))
+    queue = memory_queue("id string, t string", config, clock=clock)
+    queue.enqueue([{"id": "1", "t": "a"}])
+    due = queue.claim(1).claimed_at + timedelta(minutes=1)
+    clock.advance(timedelta(seconds=20))
+
+    assert queue.process(print).until == due
+    assert drain(queue, through_delays=True).acked == 1
+    assert clock.now() == due
+
+
+def test_a_lost_lease_is_driven_through_the_delay_before_it(clock: ManualClock) -> None:
+    """Of a group that blocks nothing is taken over before its head runs again."""
+    again = RetryPolicy(delay=timedelta(minutes=1), jitter=0.0)
+    config = QueueConfig(group_key="g", group_limit=2, retry=again, lease=timedelta(seconds=10))
+    queue = memory_queue("id string, g string", config, clock=clock)
+    queue.enqueue([{"id": "1", "g": "a"}, {"id": "2", "g": "a"}])
+    head, _ = queue.claim(1), queue.claim(1)
+    head.nack("no")
+    due = clock.now() + timedelta(minutes=1)
+    clock.advance(timedelta(seconds=20))
+
+    assert queue.process(print).until == due
+    assert drain(queue, through_delays=True).acked == 2
+    assert clock.now() == due
