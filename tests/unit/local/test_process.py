@@ -217,17 +217,30 @@ def test_a_batch_that_kills_its_child_is_divided(make: Make) -> None:
     assert queue.dead()["id"].to_pylist() == [5]
 
 
-def test_a_lease_is_renewed_while_a_handler_runs(make: Make) -> None:
+def test_a_lease_is_renewed_while_a_handler_runs(make: Make, clock: ManualClock) -> None:
     """Who works longer than the lease keeps the items."""
     steps: list[StepFacts] = []
-    queue = make("id long")
-    seen = LocalQueue.open(queue.name, durability="process", listener=steps.append)
+    path, lease = make("id long").name, timedelta(seconds=0.3)
+    seen = LocalQueue.open(path, durability="process", clock=clock, listener=steps.append)
     seen.enqueue([{"id": 1}])
 
-    done = seen.process(lambda _: time.sleep(0.9), lease=timedelta(seconds=0.3))
+    def renewed() -> int:
+        return [step.action for step in steps].count("renew")
 
-    assert done.acked == 1
-    assert [step.action for step in steps].count("renew") >= 2
+    def handle(_item: dict[str, Any]) -> None:
+        ends_at = time.monotonic() + 20
+        for _ in range(3):
+            # On the clock of the queue the lease would be over after two.
+            renewals = renewed()
+            clock.advance(lease * 0.6)
+            while renewed() == renewals:
+                assert time.monotonic() < ends_at
+                time.sleep(0.005)
+            assert seen.claim(1).count == 0
+
+    done = seen.process(handle, lease=lease)
+
+    assert (done.acked, done.failed) == (1, 0)
 
 
 def test_what_waits_for_several_things_is_told_of_each(make: Make) -> None:
