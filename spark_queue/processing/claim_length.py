@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from dataclasses import replace
 from datetime import timedelta
 from typing import NamedTuple
@@ -37,6 +38,15 @@ _SHARES = 2
 #: The least share, as a part of what takes the target time: less is not worth a claim.
 _LEAST = 1 / 20
 
+#: Claims after which a way to the handler that became longer, by a target time, is the usual one.
+_SLOWLY = 10
+
+#: Claims of which the quickest says how long an item takes to be read: the others were held up.
+_TOLD = 3
+
+#: How much of that a claim of one item leaves, which tells nothing: longer ones are tried again.
+_FADING = 0.95
+
 
 class Lengths(NamedTuple):
     """How many items a claim takes."""
@@ -55,6 +65,33 @@ def begin_within(request: Request, config: QueueConfig) -> timedelta | None:
     """
     gaps = [] if request.hands is None else least_gaps(config)
     return min((time for time in (request.target, *gaps) if time is not None), default=None)
+
+
+class Way:
+    """How long it takes from a claim to its handler: some time, and some for each item to be read.
+
+    A claim that was held up says too much of both, and nothing says too little.
+    """
+
+    def __init__(self) -> None:
+        self._usual = math.inf
+        self._told = deque[float](maxlen=_TOLD)
+
+    @property
+    def each(self) -> timedelta:
+        """How long an item takes to be read, as far as several claims have told."""
+        return timedelta(seconds=min(self._told) if len(self._told) == _TOLD else 0)
+
+    def note(self, count: int, took: timedelta, target: timedelta) -> timedelta:
+        """Return what is usual, without the items, after a claim of so many took so long."""
+        seconds = max(took.total_seconds(), 0)
+        if count > 1 and self._usual < math.inf:
+            self._told.append(max(seconds - self._usual, 0) / count)
+        else:
+            self._told.extend([one * _FADING for one in self._told])
+        rest = max(seconds - count * self.each.total_seconds(), 0)
+        self._usual = min(rest, self._usual + target.total_seconds() / _SLOWLY)
+        return timedelta(seconds=self._usual)
 
 
 class ClaimLength:

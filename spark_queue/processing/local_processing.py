@@ -26,7 +26,7 @@ from spark_queue.overriding import override
 from spark_queue.processing import interrupts
 from spark_queue.processing.apart import can_fork
 from spark_queue.processing.at_work import PausedHere
-from spark_queue.processing.claim_length import begin_within
+from spark_queue.processing.claim_length import Way, begin_within
 from spark_queue.processing.claim_parts import Hands
 from spark_queue.processing.crew import Crew
 from spark_queue.processing.event_loop import Awaiting, EventLoop
@@ -47,9 +47,6 @@ _SAID = ("outcome", "error", "after", "pause", "together")
 
 #: How many items the first claim has: enough to tell how long they take.
 _FIRST = 16
-
-#: Claims after which a way to the handler that became longer, by a target time, is the usual one.
-_SLOWLY = 10
 
 #: How often it is looked in the time that an item may take whether that is over.
 _LOOKS = 4
@@ -114,8 +111,7 @@ class LocalHands(Hands):
         self._telling = _Telling("")
         self.patience = crew.item_limit / _LOOKS
         self.handler_name, self.first = handler_name, _FIRST
-        self._way: timedelta | None = None
-        """How long it takes from a claim until its handler, where nothing holds it up."""
+        self._way = Way()
 
     @override
     def begin(self, stop: threading.Event) -> Request:
@@ -141,24 +137,19 @@ class LocalHands(Hands):
         grant = file_rows.grant_of(store, claim.lease)
         self.crew.paused = PausedHere(partial(keys_by, config, grant))
         found, target = _items(store, claim, grant), begin_within(self._request, config)
-        is_paced = target != self._request.target
-        if is_paced:
-            # To read a few items takes as long as a unit of a fast rate does.
-            began = store.clock.now()
-        until = None if target is None else self._end_of(claim, began, target)
+        until = None if target is None else self._end_of(claim, target)
+        if target != self._request.target:
+            # To read a few items takes as long as a unit of a fast rate does: that is the way, and
+            # what it takes longer for each of them is theirs.
+            began = store.clock.now() - claim.count * self._way.each
         self.crew.is_late = lambda: until is not None and store.clock.now() >= until
         self._telling.rest = self.crew.work(found, blocks=blocks)
-        if is_paced and self._way is not None:
-            # What the way took beyond the usual one is their time: it grows with their number.
-            began = min(began, claim.claimed_at + self._way)
         return (store.clock.now() - began).total_seconds()
 
-    def _end_of(self, claim: Claim, began: datetime, target: timedelta) -> datetime:
+    def _end_of(self, claim: Claim, target: timedelta) -> datetime:
         """Return until when items of a claim begin: what held it up is lost to them."""
-        # A clock may have been set back meanwhile.
-        way = max(began - claim.claimed_at, timedelta(0))
-        self._way = way if self._way is None else min(way, self._way + target / _SLOWLY)
-        return claim.claimed_at + self._way + target
+        took = self._store.clock.now() - claim.claimed_at
+        return claim.claimed_at + self._way.note(claim.count, took, target) + target
 
     @override
     def tell_part(self, claim: Claim) -> Some | None:

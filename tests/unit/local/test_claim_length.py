@@ -133,7 +133,10 @@ def test_a_rate_of_bytes_lets_each_hand_begin_one_item(make: Make) -> None:
 
 @pytest.mark.parametrize(
     ("slow", "limit", "quick", "expected"),
-    [([2], 9, 0, [1, 4, 5, 6, 9, 10]), (range(99), 2, 20, [*range(1, 32, 2)])],
+    [
+        ([2], 9, 0, [1, 4, 5, 6, 9, 10]),
+        (range(99), 2, 20, [*range(1, 23, 2), *range(23, 31), *range(31, 40, 2)]),
+    ],
 )
 def test_a_hand_is_late_for_what_a_claim_was_held_up(
     make: Make,
@@ -178,7 +181,7 @@ def reading(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> Callable[[fl
 
 @pytest.mark.parametrize(
     ("whole", "each", "expected"),
-    [(0.15, 0, [1, 3, 3, 3]), (0, 0.02, [1, 3, 2, 3, 1])],
+    [(0.15, 0, [1, 3, 3, 3]), (0, 0.02, [1, 3, 3, 3, 2])],
 )
 def test_a_fast_rate_is_reached_where_it_takes_time_to_read_a_claim(
     make: Make,
@@ -191,13 +194,29 @@ def test_a_fast_rate_is_reached_where_it_takes_time_to_read_a_claim(
     """Among many processes a claim of one item would not keep up; time for each item counts."""
     rate = Rate(limit=10, per=timedelta(seconds=1), burst=100)
     queue = make("n long", lease=LEASE, rates=(rate,))
-    queue.enqueue([{"n": n} for n in range(10)])
+    queue.enqueue([{"n": n} for n in range(sum(expected))])
     reading(whole, each)
 
     def handle(_: dict[str, Any]) -> None:
         clock.advance(timedelta(milliseconds=30))
 
     assert _claims(queue, handle) == expected
+
+
+# rule: length of a claim
+def test_what_takes_long_to_be_read_is_claimed_as_far_as_it_begins(
+    make: Make, reading: Callable[[float, float], None]
+) -> None:
+    """Two claims that came too late, and went back but for an item, are enough to say it."""
+    queue = make(
+        "n long", lease=LEASE, rates=(Rate(limit=10, per=timedelta(seconds=1), burst=100),)
+    )
+    queue.enqueue([{"n": n} for n in range(100)])
+    reading(0.1, 0.02)
+
+    done = queue.process(lambda _: None, limit=20)
+
+    assert (done.acked, done.released) == (100, 2 * 19)
 
 
 def test_the_time_to_read_an_item_is_part_of_its_own(
