@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple
 from zlib import crc32
 
 from spark_queue.config import QueueConfig
 from spark_queue.rules.pacing import instant_of
-from spark_queue.rules.places import State
+from spark_queue.rules.places import State, Terminal
 from spark_queue.rules.rule_model import Ack, Dead, Defer, Nack, Outcome, Record, Release, Settled
 from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState
 
@@ -92,56 +93,78 @@ def purge(state: SchedulerState, seqs: Iterable[int]) -> tuple[int, ...]:
     return tuple(purged)
 
 
+class Tries(NamedTuple):
+    """What there is of an item before an outcome of it."""
+
+    seq: int
+    attempts: int
+    """Failures so far."""
+    deferrals: int
+    most: int | None
+    """Failures of which it dies, where that is its own affair."""
+    error: str | None
+
+
+class Became(NamedTuple):
+    """What an outcome makes of an item."""
+
+    state: Terminal | Literal["ready"]
+    attempts: int
+    deferrals: int
+    error: str | None
+    available_at: float | None = None
+    """Not claimed before; None: as it was."""
+
+
 # rule: outcome of an item
-def apply(state: SchedulerState, record: Record, outcome: Outcome) -> State:
-    """Apply its holder's outcome to an item, and return the new state."""
+def become(tries: Tries, outcome: Outcome, config: QueueConfig, clock: float) -> Became:
+    """Return what its holder's outcome makes of an item."""
+    as_before = tries.attempts, tries.deferrals
     if isinstance(outcome, Ack):
-        state.finish(record, "acked")
-    elif isinstance(outcome, Dead):
-        state.finish(record, "dead", outcome.error)
-    elif isinstance(outcome, Release):
-        if record.asked and not outcome.is_begun:
-            charges = state.charges.get(record.lease or 0, {})
-            state.bounds.paces.give_back(record.asked, charges, instant_of(state.clock))
-        state.give_back(record)
-    elif isinstance(outcome, Defer):
-        _defer(state, record, outcome)
-    else:
-        _fail(state, record, outcome)
-    return record.state
+        return Became("acked", *as_before, tries.error)
+    if isinstance(outcome, Dead):
+        return Became("dead", *as_before, tries.error if outcome.error is None else outcome.error)
+    if isinstance(outcome, Release):
+        return Became("ready", *as_before, tries.error)
+    if isinstance(outcome, Defer):
+        return _defer(tries, outcome, config, clock)
+    return _fail(tries, outcome, config, clock)
 
 
-# rule: outcome of an item
-def _fail(state: SchedulerState, record: Record, outcome: Nack) -> None:
-    config = state.config
-    record.attempts += 1
-    record.error = outcome.error
-    if _is_last(record, config):
-        state.finish(record, "dead", outcome.error)
-        return
+# rule: outcome of an item, attempts of an item
+def _fail(tries: Tries, outcome: Nack, config: QueueConfig, clock: float) -> Became:
+    attempts, error = tries.attempts + 1, outcome.error
+    most = config.max_attempts if tries.most is None else tries.most
+    if most is not None and attempts >= most:
+        return Became("dead", attempts, tries.deferrals, error)
     after = outcome.after
     if after is None:
-        draw = retry_draw(record.seq, record.attempts)
-        after = config.retry.delay_after(record.attempts, draw).total_seconds()
-    record.available_at = state.clock + after
-    state.give_back(record)
+        draw = retry_draw(tries.seq, attempts)
+        after = config.retry.delay_after(attempts, draw).total_seconds()
+    return Became("ready", attempts, tries.deferrals, error, clock + after)
 
 
 # rule: deferral of an item
-def _defer(state: SchedulerState, record: Record, outcome: Defer) -> None:
-    record.deferrals += 1
-    record.error = outcome.error
-    most = state.config.max_deferrals
-    if most is not None and record.deferrals >= most:
-        state.finish(record, "dead", TOO_OFTEN)
-        return
-    record.available_at = state.clock + outcome.after
-    state.give_back(record)
+def _defer(tries: Tries, outcome: Defer, config: QueueConfig, clock: float) -> Became:
+    deferrals, most = tries.deferrals + 1, config.max_deferrals
+    if most is not None and deferrals >= most:
+        return Became("dead", tries.attempts, deferrals, TOO_OFTEN)
+    return Became("ready", tries.attempts, deferrals, outcome.error, clock + outcome.after)
 
 
-# rule: attempts of an item
-def _is_last(record: Record, config: QueueConfig) -> bool:
-    """Whether an item may not fail again, by its own limit or the queue's."""
-    own = record.new.max_attempts
-    most = config.max_attempts if own is None else own
-    return most is not None and record.attempts >= most
+def apply(state: SchedulerState, record: Record, outcome: Outcome) -> State:
+    """Apply its holder's outcome to an item, and return the new state."""
+    if isinstance(outcome, Release) and record.asked and not outcome.is_begun:
+        charges = state.charges.get(record.lease or 0, {})
+        state.bounds.paces.give_back(record.asked, charges, instant_of(state.clock))
+    most = record.new.max_attempts
+    tries = Tries(record.seq, record.attempts, record.deferrals, most, record.error)
+    became = become(tries, outcome, state.config, state.clock)
+    record.attempts, record.deferrals, record.error = became[1:4]
+    if became.available_at is not None:
+        record.available_at = became.available_at
+    if became.state == "ready":
+        state.give_back(record)
+    else:
+        state.finish(record, became.state)
+    return record.state

@@ -93,6 +93,16 @@ def having(rows: DataFrame, wanted: DataFrame | pa.Table, name: str) -> DataFram
     return near.join(values, is_one, "left_semi")
 
 
+def seldom_having(rows: DataFrame, wanted: DataFrame | pa.Table, name: str) -> DataFrame:
+    """Return the same where hardly any row has one: all others are read in that column alone."""
+    if isinstance(wanted, DataFrame):
+        found = having(rows.select(name), wanted, name).distinct()
+        return having(rows, found.localCheckpoint(), name)
+    if wanted.num_rows > _NAMED:
+        wanted = having(rows.select(name), wanted, name).distinct().toArrow()
+    return having(rows, wanted, name)
+
+
 def bring(rows: DataFrame, most: int | None) -> pa.Table:
     """Return rows in this process; they are counted first where they may be too many.
 

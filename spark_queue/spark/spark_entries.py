@@ -14,7 +14,7 @@ from spark_queue.columns.values import bytes_of
 from spark_queue.log.schema import GROUP, ITEM, KEY, META_LANE, QUEUE_COLUMNS, REFUSED, REFUSED_LANE
 from spark_queue.log.spark.spark_types import column_named
 from spark_queue.overriding import override
-from spark_queue.spark.frames import bring, frame_of, having, plain
+from spark_queue.spark.frames import bring, frame_of, having, plain, seldom_having
 from spark_queue.sql.decisions import Frame
 from spark_queue.sql.entry_rows import (
     BATCH,
@@ -63,7 +63,7 @@ class FrameEntries(EntryRows):
     @override
     def keyed_of(self, entry: EnqueueState, batch: EntryBatch) -> Any:
         items = plain(_items(entry).select(*KEYED))
-        return having(items, batch.rows, "dedup_hash").localCheckpoint()
+        return seldom_having(items, batch.rows, "dedup_hash").localCheckpoint()
 
     @override
     def redriven_of(self, entry: EnqueueState, since: int) -> Any:
@@ -140,7 +140,7 @@ class BroughtEntries(FrameEntries):
     @override
     def keyed_of(self, entry: EnqueueState, batch: EntryBatch) -> pa.Table:
         items = plain(_items(entry).select(*KEYED))
-        return bring(having(items, batch.rows, "dedup_hash"), entry.before.items)
+        return bring(seldom_having(items, batch.rows, "dedup_hash"), entry.before.items)
 
     @override
     def redriven_of(self, entry: EnqueueState, since: int) -> pa.Table:

@@ -231,7 +231,7 @@ def item(row: Row, reader_config: ReaderConfig | None) -> dict[str, Any]:
             "group_key": row["_group_key"],
             "cost": row["_cost"],
             "expires_at": _instant(expires_at(row, reader_config)),
-            "max_attempts": _max_attempts(row, reader_config),
+            "max_attempts": max_attempts(row, reader_config),
             **_flow_columns(row),
         },
         **_chain(row),
@@ -263,7 +263,7 @@ def expires_at(row: Row, reader_config: ReaderConfig | None) -> datetime | None:
 
 
 # rule: attempts of an item
-def _max_attempts(row: Row, reader_config: ReaderConfig | None) -> int | None:
+def max_attempts(row: Row, reader_config: ReaderConfig | None) -> int | None:
     """Return an item's own limit of failures; none for a reader that punts it before."""
     own: int | None = row["_max_attempts"]
     return own if own is None or reader_config is None else _least(own, punted_at(reader_config))

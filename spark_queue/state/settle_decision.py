@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from spark_queue.config import QueueConfig
 from spark_queue.log.schema import DEAD, ITEM, READY
+from spark_queue.rules.outcomes import Tries, become
 from spark_queue.rules.rule_model import Ack, Dead, Defer, Nack, Outcome, Release
-from spark_queue.rules.scheduler import Scheduler
 from spark_queue.rules.scheduler_state import is_held_by
 from spark_queue.rules.timing import add_loss, last_loss
 from spark_queue.saying import Said
@@ -21,7 +21,7 @@ from spark_queue.state import schedulers
 from spark_queue.state.open_items import Row
 from spark_queue.state.replica import Replica
 from spark_queue.state.replica_rows import status_table
-from spark_queue.state.schedulers import ReaderTerms
+from spark_queue.state.schedulers import ReaderTerms, max_attempts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,6 +33,15 @@ LOSE = "lose"
 
 #: The error noted then.
 GONE = "its worker ended, or its lease ran out"
+
+#: What is said of an item, to the rules.
+_OUTCOMES: Mapping[str, Callable[[Said], Outcome]] = {
+    "ack": lambda _: Ack(),
+    "nack": lambda said: Nack(said.error, _seconds(said.after)),
+    "defer": lambda said: Defer(_seconds(said.after) or 0.0, said.error),
+    "release": lambda said: Release(said.is_begun),
+    "dead": lambda said: Dead(said.error),
+}
 
 #: What an item keeps of a claim no longer when that is over.
 _ENDED: Row = dict.fromkeys(("_available_at", "_lease_expires_at", "_turn", "_overdue"))
@@ -95,18 +104,25 @@ class KnownLease:
         """Judge items: by one outcome for all that is left, or one for each of some."""
         if isinstance(said, Said):
             said = dict.fromkeys(self.left, said)
-        held, config, now = self.still_held(said), self.terms.judging, self.now
-        known = schedulers.scheduler(
-            config, held.values(), {}, [], reader_config=self.terms.reader_config
-        )
-        outcomes = {seq: _outcome(said[seq]) for seq in held if said[seq].outcome != LOSE}
-        known.settle(self.lease, outcomes, schedulers.seconds(now))
-        rows = []
+        held, rows = self.still_held(said), []
         for seq, row in held.items():
             is_lost, error = said[seq].outcome == LOSE, said[seq].error
-            after = _lose(row, config) if is_lost else _after(row, known)
-            rows.append({**row, **_ENDED, "_kind": ITEM, "_at": now, "_error": error, **after})
+            after = _lose(row, self.terms.judging) if is_lost else self._after(row, said[seq])
+            rows.append({**row, **_ENDED, "_kind": ITEM, "_at": self.now, "_error": error, **after})
         return _judgement(rows, tuple(sorted(set(said) - set(held))), said)
+
+    def _after(self, row: Row, said: Said) -> Row:
+        """Return an item's state after an outcome; only a failure or a deferral makes it wait."""
+        most, deferrals = max_attempts(row, self.terms.reader_config), row["_deferrals"] or 0
+        tries = Tries(row["_seq"], row["_attempts"], deferrals, most, None)
+        outcome = _OUTCOMES[said.outcome](said)
+        became = become(tries, outcome, self.terms.judging, schedulers.seconds(self.now))
+        after: Row = {"_state": became.state, "_attempts": became.attempts}
+        if became.deferrals > deferrals:
+            after |= {"_deferrals": became.deferrals, "_error": became.error}
+        if became.available_at is not None:
+            after["_available_at"] = datetime.fromtimestamp(became.available_at, timezone.utc)
+        return after
 
     # rule again: renewal of a lease
     def renew(self, by: timedelta) -> Judged:
@@ -124,29 +140,8 @@ def find_held(replica: Replica, lease: int, seq: int) -> Row | None:
     return row if mine else None
 
 
-def _outcome(said: Said) -> Outcome:
-    error, after = said.error, None if said.after is None else said.after.total_seconds()
-    made: dict[str, Outcome] = {
-        "ack": Ack(),
-        "nack": Nack(error, after),
-        "defer": Defer(after or 0.0, error),
-        "release": Release(said.is_begun),
-        "dead": Dead(error),
-    }
-    return made[said.outcome]
-
-
-def _after(row: Row, scheduler: Scheduler) -> Row:
-    """Return an item's state after an outcome; only a failure or a deferral makes it wait."""
-    item = scheduler.item(row["_seq"])
-    assert item is not None  # noqa: S101 - it was put in, and stays when it is over
-    after: Row = {"_state": item.state, "_attempts": item.attempts}
-    is_deferred = item.deferrals > (row["_deferrals"] or 0)
-    if is_deferred:
-        after |= {"_deferrals": item.deferrals, "_error": item.error}
-    if item.state == READY and (is_deferred or item.attempts > row["_attempts"]):
-        after["_available_at"] = datetime.fromtimestamp(item.available_at or 0.0, timezone.utc)
-    return after
+def _seconds(after: timedelta | None) -> float | None:
+    return None if after is None else after.total_seconds()
 
 
 def _lose(row: Row, config: QueueConfig) -> Row:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_queue import DeltaQueue, LocalQueue, QueueConfig
 from spark_queue.spark import frames
@@ -14,11 +15,20 @@ from tests.conftest import REMOTE
 
 pytestmark = pytest.mark.spark
 
+#: A way to find the rows that have one of some values in a column.
+Find = Callable[[DataFrame, DataFrame | pa.Table, str], DataFrame]
+
 
 @pytest.mark.parametrize(("named", "sent"), [(1_000, 8_000), (0, 8_000), (0, 0)])
 @pytest.mark.parametrize("name", ["number", "text"])
+@pytest.mark.parametrize("find", [frames.having, frames.seldom_having])
 def test_rows_that_have_one_of_some_values_are_found(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, name: str, named: int, sent: int
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    find: Find,
+    name: str,
+    named: int,
+    sent: int,
 ) -> None:
     """Named, sent to the rows or joined: they are the same, and a null has none of them."""
     monkeypatch.setattr(frames, "_NAMED", named)
@@ -31,10 +41,10 @@ def test_rows_that_have_one_of_some_values_are_found(
         [(2, "b"), (None, None), (2, "b"), (9, "z")], "number long, text string"
     )
     for values in (wanted, wanted.toArrow()):
-        found = frames.having(rows, values, name)
+        found = find(rows, values, name)
         assert found.columns == rows.columns
         assert sorted(map(tuple, found.collect())) == [(2, "b", 0), (2, "b", 1)]
-    nothing = frames.having(rows, wanted.where("number = 7"), name)
+    nothing = find(rows, wanted.where("number = 7"), name)
     assert nothing.collect() == []
 
 
@@ -105,3 +115,16 @@ def test_keys_and_groups_of_earlier_parts_count(
     assert [n for parent, n in served if parent == "g0"] == [0, 2, 4, 6]
     assert [n for parent, n in served if parent == "g1"] == [1, 3, 5, 7]
     assert [n for parent, n in served if parent == "g2"] == [8]
+
+
+@pytest.mark.skipif(REMOTE is not None, reason="a plan is read in the JVM")
+def test_rows_that_hardly_ever_have_one_are_read_by_one_column(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An enqueue looks for its keys among all items: where none has one, no more is read."""
+    monkeypatch.setattr(frames, "_NAMED", 2)
+    rows = spark.range(100).selectExpr("id", "cast(id AS string) AS text")
+    wanted = spark.range(200, 210)
+    for values in (wanted, wanted.toArrow()):
+        plan = frames.seldom_having(rows, values, "id")._jdf.queryExecution().optimizedPlan()
+        assert plan.getClass().getSimpleName() == "LocalRelation"

@@ -44,6 +44,9 @@ _CONFLICTS = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHAN
 #: What Delta calls tables whose commits may be kept by their catalog.
 _OF_A_CATALOG = ("catalogManaged", "catalogOwned", "coordinatedCommits")
 
+#: Numbers of items that are sent to the rows; a driver of 1 GiB, Spark's default, holds them.
+_SENT = 2_000_000
+
 _Head = TypeVar("_Head", bound=Head)
 
 
@@ -245,6 +248,9 @@ class SparkLog(DeltaLog[_Head]):
         """Delete the rows of some items, of which the frame has ``_seq`` and ``_gen``."""
         gens = ", ".join(str(row[0]) for row in seqs.select("_gen").distinct().collect())
         view = f"spark_queue_{uuid.uuid4().hex}"
+        if seqs.count() <= _SENT:
+            # All rows of these generations are read, twice: so they stay where they are.
+            seqs = F.broadcast(seqs)
         seqs.createOrReplaceTempView(view)
         try:
             with self._rewrites("drop rows"):
