@@ -69,7 +69,7 @@ def length_of(item: Mapping[str, Any]) -> dict[str, int]:
 def middle(bench: Bench) -> Iterator[Figure]:
     """Drain 300,000 items, 50,000 a claim."""
     size = bench.rows(50_000)
-    yield from _drained(bench, "middle", 6 * size, size, at_most(2.0), {"limit": size})
+    yield from _drained(bench, "middle", 6 * size, size, at_most(1.3), {"limit": size})
 
 
 def large(bench: Bench) -> Iterator[Figure]:

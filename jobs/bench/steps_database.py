@@ -77,7 +77,7 @@ def _rates(bench: Bench, ours: LocalQueue, theirs: PgQueuer, size: int) -> Itera
     rates = {name: values[1:] for name, values in found.items()}
     name, detail = f"database.{size}", f"{items:,} items by claims of {size:,}, {repeats} in turns"
     over = f"{detail}: items a second over PgQueuer's"
-    yield ratio_figure(name, rates["ours"], rates["consumer"], at_least(0.5), over)
+    yield ratio_figure(name, rates["ours"], rates["consumer"], at_least(0.7), over)
     over = f"{detail}: over the statements of PgQueuer without its consumer"
     yield ratio_figure(f"{name}.statements", rates["ours"], rates["statements"], None, over)
     for who, values in rates.items():

@@ -93,7 +93,7 @@ def purge(state: SchedulerState, seqs: Iterable[int]) -> tuple[int, ...]:
     return tuple(purged)
 
 
-class Tries(NamedTuple):
+class ItemTries(NamedTuple):
     """What there is of an item before an outcome of it."""
 
     seq: int
@@ -117,7 +117,7 @@ class Became(NamedTuple):
 
 
 # rule: outcome of an item
-def become(tries: Tries, outcome: Outcome, config: QueueConfig, clock: float) -> Became:
+def become(tries: ItemTries, outcome: Outcome, config: QueueConfig, clock: float) -> Became:
     """Return what its holder's outcome makes of an item."""
     as_before = tries.attempts, tries.deferrals
     if isinstance(outcome, Ack):
@@ -132,7 +132,7 @@ def become(tries: Tries, outcome: Outcome, config: QueueConfig, clock: float) ->
 
 
 # rule: outcome of an item, attempts of an item
-def _fail(tries: Tries, outcome: Nack, config: QueueConfig, clock: float) -> Became:
+def _fail(tries: ItemTries, outcome: Nack, config: QueueConfig, clock: float) -> Became:
     attempts, error = tries.attempts + 1, outcome.error
     most = config.max_attempts if tries.most is None else tries.most
     if most is not None and attempts >= most:
@@ -145,7 +145,7 @@ def _fail(tries: Tries, outcome: Nack, config: QueueConfig, clock: float) -> Bec
 
 
 # rule: deferral of an item
-def _defer(tries: Tries, outcome: Defer, config: QueueConfig, clock: float) -> Became:
+def _defer(tries: ItemTries, outcome: Defer, config: QueueConfig, clock: float) -> Became:
     deferrals, most = tries.deferrals + 1, config.max_deferrals
     if most is not None and deferrals >= most:
         return Became("dead", tries.attempts, deferrals, TOO_OFTEN)
@@ -158,7 +158,7 @@ def apply(state: SchedulerState, record: Record, outcome: Outcome) -> State:
         charges = state.charges.get(record.lease or 0, {})
         state.bounds.paces.give_back(record.asked, charges, instant_of(state.clock))
     most = record.new.max_attempts
-    tries = Tries(record.seq, record.attempts, record.deferrals, most, record.error)
+    tries = ItemTries(record.seq, record.attempts, record.deferrals, most, record.error)
     became = become(tries, outcome, state.config, state.clock)
     record.attempts, record.deferrals, record.error = became[1:4]
     if became.available_at is not None:

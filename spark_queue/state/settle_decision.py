@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from spark_queue.config import QueueConfig
 from spark_queue.log.schema import DEAD, ITEM, READY
-from spark_queue.rules.outcomes import Tries, become
+from spark_queue.rules.outcomes import ItemTries, become
 from spark_queue.rules.rule_model import Ack, Dead, Defer, Nack, Outcome, Release
 from spark_queue.rules.scheduler_state import is_held_by
 from spark_queue.rules.timing import add_loss, last_loss
@@ -114,7 +114,7 @@ class KnownLease:
     def _after(self, row: Row, said: Said) -> Row:
         """Return an item's state after an outcome; only a failure or a deferral makes it wait."""
         most, deferrals = max_attempts(row, self.terms.reader_config), row["_deferrals"] or 0
-        tries = Tries(row["_seq"], row["_attempts"], deferrals, most, None)
+        tries = ItemTries(row["_seq"], row["_attempts"], deferrals, most, None)
         outcome = _OUTCOMES[said.outcome](said)
         became = become(tries, outcome, self.terms.judging, schedulers.seconds(self.now))
         after: Row = {"_state": became.state, "_attempts": became.attempts}
