@@ -118,6 +118,17 @@ def _spark(version: str, delta: str, *more: str, is_on_stores: bool = False) -> 
 
 _SHARING = ("delta-sharing==1.4.2", "deltalake==1.6.6", "pyarrow==23.0.1")
 
+
+def _sharing_server(form: str) -> Engine:
+    """Return the server of Delta Sharing's own project, in a form of its answers."""
+    return Engine(
+        _SHARING,
+        program="sharing_server",
+        name=f"delta-sharing-server 1.4.1, `{form}`",
+        environment={"SHARING_FORM": form},
+    )
+
+
 ENGINES: Mapping[str, Engine] = {
     "deltalake": Engine(("deltalake==1.6.6", "pyarrow==26.0.1"), ARROW),
     "arrow": Engine(("pyarrow==26.0.1", "deltalake==1.6.6")),
@@ -165,6 +176,8 @@ ENGINES: Mapping[str, Engine] = {
         is_on_stores=False,
         environment={"SHARING_FORM": "parquet"},
     ),
+    "sharing-server": _sharing_server("delta"),
+    "sharing-server-parquet": _sharing_server("parquet"),
     "spark-3.5": _spark("3.5.9", "3.3.3", "numpy==1.26.4", "setuptools==80.9.0"),
     "spark-4.0": _spark("4.0.1", "4.4.0"),
     "spark-4.1": _spark("4.1.1", "4.4.0"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -26,15 +26,26 @@ def compared(column: Any, word: str, value: Any) -> Any:
     return column == value if word == "=" else column < value if word == "<" else column > value
 
 
-def answer(rows: Rows) -> None:
-    """Answer what the command line asks, or else the standard input."""
+def answer(rows: Rows, start: Callable[[Iterable[str]], None] = lambda _: None) -> None:
+    """Answer what the command line asks, or else the standard input.
+
+    Parameters
+    ----------
+    rows : callable
+        Returns the rows of a path under a condition.
+    start : callable, optional
+        Is given the paths that are asked about, before the first is.
+    """
     if sys.argv[1:]:
+        start(sys.argv[1:2])
         print(pa.table(rows(*sys.argv[1:])).to_pylist())  # noqa: T201
         return
     # What an engine prints is not among the answers.
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    told = [_told(rows, *one) for one in pickle.load(sys.stdin.buffer)]  # noqa: S301 - of our own
+    asked = pickle.load(sys.stdin.buffer)  # noqa: S301 - of our own
+    start(dict.fromkeys(path for path, _ in asked))
+    told = [_told(rows, *one) for one in asked]
     sink.write(pickle.dumps(told))
     sink.close()
 

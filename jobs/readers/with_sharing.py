@@ -10,18 +10,16 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
 from urllib.parse import quote, unquote
 
-import delta_sharing
-import pyarrow as pa
 from deltalake import DeltaTable
 
-from answering import answer, compared
+from answering import answer
+from sharing import profile_of, shared_rows
 
 FORM = os.environ.get("SHARING_FORM", "delta")
 
@@ -105,29 +103,12 @@ def described(table: DeltaTable, port: int) -> list[dict[str, Any]]:
 
 server = ThreadingHTTPServer(("localhost", 0), Handler)
 Thread(target=server.serve_forever, daemon=True).start()
-profile = Path(tempfile.mkdtemp(), "profile.share")
-profile.write_text(
-    json.dumps(
-        {
-            "shareCredentialsVersion": 1,
-            "endpoint": f"http://localhost:{server.server_port}",
-            "bearerToken": "none",
-        }
-    ),
-    "utf-8",
-)
+profile = profile_of(f"http://localhost:{server.server_port}")
 
 
 def rows(path: str, where: Any = None) -> Any:
     """Return the rows that meet a condition."""
-    frame = delta_sharing.load_as_pandas(
-        f"{profile}#share.schema.{path.encode().hex()}", use_delta_format=FORM == "delta"
-    )
-    if where is not None:
-        column = frame[where[0]]
-        met = column.isna() if where[1] == "IS NULL" else compared(column, *where[1:])
-        frame = frame[met]
-    return pa.Table.from_pandas(frame, preserve_index=False)
+    return shared_rows(f"{profile}#share.schema.{path.encode().hex()}", FORM, where)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from decimal import Decimal
 from functools import partial
 from http.client import HTTPConnection
@@ -209,6 +211,73 @@ def test_programs_of_engines_are_run_alone(tmp_path: Path) -> None:
     for words, rows in ([], [{"x": 1}, {"x": 2}]), (["x > 1"], [{"x": 2}]):
         said = subprocess.check_output([*command, *words], text=True)  # noqa: S603 - our own
         assert said == f"{rows}\n"
+
+
+def test_a_program_has_all_paths_before_the_first_question(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One server is started for all tables that are asked about."""
+    program = tmp_path / "with_server.py"
+    program.write_text(
+        "from answering import answer\nshared = []\n"
+        "answer(lambda path, _: {'at': [shared.index(path)]}, shared.extend)\n",
+        "utf-8",
+    )
+    monkeypatch.setenv("PYTHONPATH", str(_READERS))
+    asked = pickle.dumps([("b", None), ("a", None), ("b", ("x", "=", 1))])
+    said = subprocess.check_output([sys.executable, str(program)], input=asked)  # noqa: S603 - our own
+    answers = pickle.loads(said)  # noqa: S301 - of our own child
+    found = [pa.ipc.open_stream(one).read_all().to_pydict() for one in answers]
+    assert found == [{"at": [0]}, {"at": [1]}, {"at": [0]}]
+
+
+@pytest.mark.parametrize(
+    ("where", "leaves"),
+    [
+        (("at", ">", datetime(1, 1, 1, tzinfo=timezone.utc)), ["0001-01-01T00:00:00+00:00"]),
+        (("day", "=", date(9999, 12, 31)), ["9999-12-31"]),
+        (("flag", "=", True), ["true"]),
+        (("large", "=", -(2**63)), ["-9223372036854775808"]),
+        (("flag", "IS NULL", None), []),
+        (("amount", "=", Decimal("0.10")), None),
+        (("raw", "=", b"a"), None),
+        (("tags", "IS NULL", None), None),
+    ],
+)
+def test_a_hint_has_the_type_of_its_column(
+    monkeypatch: pytest.MonkeyPatch, shared: str, where: Any, leaves: list[str] | None
+) -> None:
+    """Of a type that hints do not have there is none."""
+    monkeypatch.syspath_prepend(str(_READERS))
+    told = import_module("sharing_hints").hints(shared, where)
+    if leaves is None:
+        assert told is None
+        return
+    hint = json.loads(told)
+    known = {"at": "timestamp", "day": "date", "flag": "bool", "large": "long"}[where[0]]
+    words = {"=": "equal", ">": "greaterThan", "IS NULL": "isNull"}
+    assert hint["op"] == words[where[1]]
+    assert {one["valueType"] for one in hint["children"]} == {known}
+    assert hint["children"][0] == {"op": "column", "name": where[0], "valueType": known}
+    assert [one["value"] for one in hint["children"][1:]] == leaves
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> str:
+    """Make a table with a column of each type."""
+    from deltalake import write_deltalake  # noqa: PLC0415 - its import takes a while
+
+    types = {
+        "at": pa.timestamp("us", "UTC"),
+        "day": pa.date32(),
+        "flag": pa.bool_(),
+        "large": pa.int64(),
+        "amount": pa.decimal128(38, 18),
+        "raw": pa.binary(),
+        "tags": pa.list_(pa.string()),
+    }
+    write_deltalake(str(tmp_path), pa.schema([*types.items()]).empty_table())
+    return str(tmp_path)
 
 
 def _sent(columns: dict[str, pa.Array]) -> bytes:
