@@ -245,9 +245,9 @@ class Consumer:
         self._outcomes.close()
 
     def _let_go(self, delivery: Delivery) -> None:
-        """Release an item that came too late for its taker."""
+        """Release an item that came too late for its taker, who has not begun it."""
         with suppress(QueueShutDownError):
-            self.settle(delivery, Said("release"))
+            self.settle(delivery, Said("release", is_begun=False))
 
     def _next_group(self, patience: float) -> list[PendingOutcome]:
         """Return pending outcomes; nothing when the queue needs a look."""

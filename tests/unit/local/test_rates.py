@@ -13,10 +13,20 @@ from typing import Any
 
 import pytest
 
-from spark_queue import DurableQueue, InvalidConfigError, LocalQueue, QueueConfig, Rate
+from spark_queue import (
+    DurableQueue,
+    FrontOptions,
+    InvalidConfigError,
+    LocalQueue,
+    QueueConfig,
+    Rate,
+)
+from spark_queue.claim import Claim
 from spark_queue.clock import Clock, ManualClock
 from spark_queue.commands import settle
 from spark_queue.commands.admin import checkpoint
+from spark_queue.front.leases import Leases
+from spark_queue.front.queue_ends import LocalOutlet
 from spark_queue.local_queue import LocalReader
 from spark_queue.log.step_events import LogName
 from spark_queue.rules.bounds import Pass
@@ -81,6 +91,30 @@ def test_a_front_takes_of_a_rate_what_it_hands_out(tmp_path: Path, clock: Manual
         with DurableQueue(queue) as front:
             for _ in range(4):
                 front.ack(front.get(0))
+
+
+# rule again: units that come back
+def test_units_come_back_of_what_came_too_late_for_its_taker(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R7: a front gives it back, whose lease is over, and nothing has begun it."""
+    queue = _queue(tmp_path, Rate(limit=1, per=100 * SECOND), clock=clock)
+    _put(queue, "a1")
+    lease, rows, claims = 10 * SECOND, LocalOutlet.rows, list[int]()
+
+    def read(outlet: LocalOutlet, claim: Claim) -> Any:
+        claims.append(claim.lease)
+        if len(claims) == 1:
+            clock.advance(lease)
+        return rows(outlet, claim)
+
+    monkeypatch.setattr(LocalOutlet, "rows", read)
+    # It may be renewed just as it is handed out.
+    monkeypatch.setattr(Leases, "renew", lambda _: None)
+    with DurableQueue(queue, options=FrontOptions(lease=lease)) as front:
+        delivery = front.get(20)
+        assert (delivery.item["id"], claims) == ("a1", [claims[0], delivery.lease])
+        front.ack(delivery)
 
 
 # rule again: units that come back
