@@ -55,9 +55,12 @@ def kept(results: Path) -> dict[str, Any]:
 
 
 def keep(results: Path, name: str, outcome: Any, names: Iterable[str]) -> None:
-    """Keep one more outcome, in the order of the names; other runs may keep theirs meanwhile."""
+    """Keep one more outcome, in the order of the names; other runs may keep theirs meanwhile.
+
+    What has another name stays behind these: a run of newer code may have kept it.
+    """
     found = {**kept(results), name: outcome}
-    ordered = {one: found[one] for one in names if one in found}
+    ordered = {one: found[one] for one in (*names, *found) if one in found}
     results.write_text(f"{json.dumps(ordered, indent=2)}\n", "utf-8")
 
 

@@ -116,3 +116,13 @@ def test_an_environment_with_more_packages_is_used_again(
     monkeypatch.setattr(environments.subprocess, "run", refuse)
     with pytest.raises(subprocess.CalledProcessError):
         environments.make_environment(tmp_path, ("duckdb==1.5.6",))
+
+
+@pytest.mark.usefixtures("frames")
+def test_what_a_newer_run_has_kept_stays(tmp_path: Path) -> None:
+    """An older one that is not done yet knows fewer names."""
+    environments, results = import_module("environments"), tmp_path / "results.json"
+    environments.keep(results, "new", "yes", ["a", "new"])
+    environments.keep(results, "b", "no", ["a", "b"])
+    environments.keep(results, "a", "yes", ["a", "b"])
+    assert list(environments.kept(results).items()) == [("a", "yes"), ("b", "no"), ("new", "yes")]
