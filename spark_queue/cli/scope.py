@@ -18,7 +18,7 @@ from spark_queue.cli import choice
 from spark_queue.cli.choice import EngineChoice
 from spark_queue.cli.display import Display, SafeFormatter, Terminated, exit_of
 from spark_queue.errors import InvalidArgumentError, SetupError, SparkNeededError, SparkQueueError
-from spark_queue.extras import java_problem
+from spark_queue.extras import is_installed, java_problem, require_delta
 from spark_queue.log.addresses import is_on_object_store
 from spark_queue.processing.interrupts import interruptible, raising_at_sigterm
 
@@ -268,6 +268,9 @@ def _local(verbose: bool) -> SparkSession:  # noqa: FBT001 - called by position 
         # Help works without Spark.
         from spark_queue.session import SMALL_STEPS_CONF, local_session  # noqa: PLC0415
 
+        # No JVM is started for a session that no queue can use.
+        if is_installed("pyspark"):
+            require_delta(import_module("pyspark.version").__version__)
         cores = str(max(2, os.cpu_count() or 2))
         # The command says an error in a line.
         level = {} if verbose else {"spark.log.level": "OFF"}
