@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -12,7 +13,10 @@ from pathlib import Path
 from types import ModuleType
 
 from spark_queue.errors import PackageMissingError, SetupError
-from spark_queue.log_errors import using
+from spark_queue.log_errors import FileAccessError, using
+
+#: Why the system refuses a shared library that is there.
+_REFUSED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 #: Which extra brings a package.
 _EXTRAS = {
@@ -105,8 +109,15 @@ def import_late(module: str) -> ModuleType:
     FileAccessError
         When the system refuses one of its files: no descriptor is free.
     """
-    with using(module):
-        return import_module(module)
+    try:
+        with using(module):
+            return import_module(module)
+    except ImportError as exc:
+        # A shared library that the system refuses is told by the loader, in its words alone.
+        refused = (one for one in _REFUSED if os.strerror(one) in str(exc))
+        if (number := next(refused, None)) is None:
+            raise
+        raise FileAccessError(exc.path or module, number) from exc
 
 
 def submodules(package: str) -> Callable[[str], ModuleType]:

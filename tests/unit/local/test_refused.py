@@ -62,6 +62,29 @@ def test_a_process_without_descriptors_is_told_so(
     assert last == "True"
 
 
+#: Loads a shared library without a descriptor, where its directory is known, and with some.
+_LATE = """
+import resource
+from spark_queue.extras import import_late
+limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+for most in (3, limit[0]):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, limit[1]))
+    try:
+        print("loaded", import_late("_lsprof").__name__)
+    except Exception as error:
+        print(type(error).__name__, error)
+"""
+
+
+def test_a_shared_library_is_a_file_that_the_system_refuses() -> None:
+    """The loader tells it by words alone, of which Python makes an error of imports."""
+    poor, last = run_python("-c", _LATE, check=True).stdout.splitlines()
+    assert poor.startswith("FileAccessError")
+    assert "_lsprof" in poor
+    assert "Too many open files; raise the limit" in poor
+    assert last == "loaded _lsprof"
+
+
 def test_a_queue_that_was_moved_is_not_found(queue: LocalQueue, tmp_path: Path) -> None:
     """Who has it open is told where it was; where it is now all goes on."""
     claim = queue.claim()
