@@ -80,8 +80,9 @@ _BEFORE_ITS_TURN: frozenset[Reason] = frozenset(
 def _near(items: OpenItems, row: Row) -> list[Row]:
     """Return the items that may hold up one: in flight, of its group, or in the place of others."""
     group = () if row["_group_key"] is None else (row["_group_key"],)
-    replacing = (items[seq] for chain in items.chains() for seq in chain)
-    near = (*items.in_flight(), *items.members(group), *replacing, row)
+    near = [*items.in_flight(), *items.members(group), row]
+    chains = {one["_seq"] if one["_chain"] is None else one["_chain"] for one in near}
+    near += [items[seq] for chain in chains for seq in items.of_chain(chain)]
     return list({one["_seq"]: one for one in near}.values())
 
 
