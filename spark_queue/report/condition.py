@@ -107,6 +107,12 @@ def claim_size(report: Vitals) -> Iterator[str]:
         yield f"the last claim got {report.service.claim_size}"
 
 
+def fewer_start(seen: Overview) -> Iterator[str]:
+    """Say that runnable items are counted too high, where they are."""
+    if seen.judges_each:
+        yield "each item is judged by itself: fewer may start"
+
+
 def window_text(report: Vitals) -> str:
     """Return the length of the part of the window that has items."""
     seconds = report.overview.seconds

@@ -27,6 +27,9 @@ class Overview:
 
     runnable: int = _fact("runnable", waits="runnable")
     """Ready items that nothing but their turn keeps from a claim."""
+    judges_each: bool = False
+    """Whether items count as runnable behind others that take the last room of a limit, or units of
+    a rate: more than 50,000 are open, or the instant is past."""
     delayed: int = _fact("delayed", waits="delayed")
     """Ready items whose time has not come: delayed at the start, or by a retry."""
     held_by_group: int = _fact("held by a group", waits="held by group")

@@ -276,6 +276,7 @@ def _waiting(seen: Overview, held: int) -> str:
     parts = [f"{held:,} of them may not run yet"] if held else []
     if seen.oldest_age is not None:
         parts.append(f"the oldest has waited {duration(seen.oldest_age)}")
+    parts += condition.fewer_start(seen)
     return ", ".join(parts)
 
 

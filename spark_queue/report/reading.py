@@ -284,6 +284,7 @@ def _vitals(
     owed: Owed,
 ) -> dict[str, Any]:
     (overview,) = found["overview"]
+    refused, by_itself = _queue_head(store, ends).refused, answers.judges_each()
     directory = holders.directory_at(store, ends)
     name, reader = store.name, store.registered().name
     return {
@@ -294,7 +295,7 @@ def _vitals(
         "step": ends.head.step,
         "paused": asked.settings.paused,
         "service": _service(store, ends, asked, found["settings_changes"], directory),
-        "overview": Overview(**overview, refused=_queue_head(store, ends).refused),
+        "overview": Overview(**overview, refused=refused, judges_each=by_itself),
         "retries": tuple(RetryPoint(**row) for row in found["retries"]),
         "workers": holders.workers(found["workers"], directory, asked.now),
         "errors": tuple(error_group(name, reader, row) for row in found["errors"]),

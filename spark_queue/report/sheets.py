@@ -229,7 +229,7 @@ def overview(report: Vitals) -> Sheet:
     """Return where items are, and how many come and go."""
     seen, within = report.overview, condition.window_text(report)
     notes = {
-        "runnable": _oldest(seen),
+        "runnable": "; ".join([*_oldest(seen), *condition.fewer_start(seen)]),
         "claimed": ", ".join([*unwell(report), *condition.claim_size(report)]),
         "acked": f"{seen.done_in_window:,} in {within}"
         + condition.speed(seen.done_per_second, seen.done_per_second_now),
@@ -260,10 +260,9 @@ def unwell(report: Vitals) -> Iterator[str]:
         yield f"{gone:,} of a worker that is gone"
 
 
-def _oldest(seen: Overview) -> str:
-    if seen.oldest_age is None:
-        return ""
-    return f"the oldest that waits has waited for {duration(seen.oldest_age)}"
+def _oldest(seen: Overview) -> Iterator[str]:
+    if seen.oldest_age is not None:
+        yield f"the oldest that waits has waited for {duration(seen.oldest_age)}"
 
 
 def _tries(one: Transition | ItemLine) -> str:

@@ -241,12 +241,15 @@ class Played:
         which the first item that it leaves has its units.
     next_at : float or None
         The first of these instants.
+    judges_each : bool
+        Whether it was not played where that makes a difference: each item is judged by itself.
     """
 
     starting: AbstractSet[int] = frozenset()
     debts: Mapping[Limited, Debt] = field(default_factory=dict)
     closed: Mapping[Limited, int] = field(default_factory=dict)
     next_at: float | None = None
+    judges_each: bool = False
 
     @classmethod
     def of(cls, starting: AbstractSet[int], taking: Pass | None) -> Played:

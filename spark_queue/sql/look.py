@@ -280,8 +280,13 @@ class QueueLook(ABC, Generic[FrameT]):
         if self._played is None:
             is_past = (self.queue_step, self.status_step) != (None, None)
             play = cast("Callable[[], Played]", self._asked.get("play", Played))
-            self._played = Played() if is_past or not self._meets_bounds() else play()
+            meets = self._meets_bounds()
+            self._played = play() if meets and not is_past else Played(judges_each=meets)
         return self._played
+
+    def judges_each(self) -> bool:
+        """Tell whether it was judged of each item by itself if it may start."""
+        return self._played is not None and self._played.judges_each
 
     def _meets_bounds(self) -> bool:
         """Tell whether keys lack room for all that may start."""

@@ -96,13 +96,15 @@ class SqlPlanner(ItemPlanner):
         config = at.settings.config
         has_rules = has_pass(config) or config.max_in_flight is not None
         is_many = at.outstanding > (_COUNTED if item is None else _EXPLAINED)
-        if at.settings.paused or not has_rules or is_many:
+        if at.settings.paused or not has_rules:
             return Played()
+        if is_many:
+            return Played(judges_each=True)
         try:
             return self.decide("to look at", partial(choosing.play, at, now, item, None))
         except SparkNeededError:
             # A claim of a few of them is decided here all the same.
-            return Played()
+            return Played(judges_each=True)
 
     @named("look at what waits")
     def coming(self, at: Snapshot, now: datetime) -> Coming:

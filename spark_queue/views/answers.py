@@ -138,6 +138,10 @@ class Answers:
         found = self._look.query_each([f"SELECT * FROM sq_{view}" for view in views])  # noqa: S608 - our own
         return {view: _read(view, rows) for view, rows in zip(views, found, strict=True)}
 
+    def judges_each(self) -> bool:
+        """Tell whether the answers so far count an item as runnable that waits behind others."""
+        return self._look.judges_each()
+
     def select(self, where: Any) -> None:
         """Provide the items that match a condition as the view ``selected``."""
         self._look.select(where)

@@ -16,7 +16,7 @@ from spark_queue.sql.catalogue import views
 
 #: The class that has the rows of a view, and which of its fields the view does not say.
 _READERS = {
-    "overview": (lines.Overview, {"refused"}),
+    "overview": (lines.Overview, {"refused", "judges_each"}),
     "depth": (lines.DepthPoint, set()),
     "flow": (lines.FlowPoint, set()),
     "tenants": (lines.Tenant, {"due", "is_paused", "most", "rate", "next_at"}),

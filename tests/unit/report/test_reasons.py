@@ -18,9 +18,10 @@ from spark_queue.queue_views import store_of
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report.model import HOUR
 from spark_queue.report.reading import asked_of
+from spark_queue.report.sheets import sheets
 from spark_queue.retry_policy import RetryPolicy
 from spark_queue.rules.bounds import Played
-from spark_queue.sql import choosing
+from spark_queue.sql import choosing, sql_planner
 from spark_queue.sql.look import QueueLook
 from spark_queue.views.answers import Answer, ends_at
 from spark_queue.views.file_source import FileSource
@@ -138,6 +139,31 @@ def test_a_claim_is_played_where_items_meet_a_bound(
         played.clear()
         # One that starts counts as before, though a rate owes for it.
         queue.claim(1)
+
+
+@pytest.mark.parametrize(("settings", "is_met"), _MET)
+def test_a_report_says_that_it_judged_each_item_by_itself(
+    make: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    clock: ManualClock,
+    settings: dict[str, Any],
+    is_met: bool,  # noqa: FBT001 - as above
+) -> None:
+    """Of many items, or of a past instant, where fewer of them may start than it counts."""
+    queue = make("id string, tenant string", fair_key="tenant", **settings)
+    queue.enqueue([{"id": str(n), "tenant": tenant} for n, tenant in enumerate("aaaabb")])
+    then = clock.now()
+    clock.advance(_MINUTE)
+    queue.configure(max_attempts=9)
+    note = "each item is judged by itself: fewer may start"
+
+    assert not queue.report().overview.judges_each
+    assert note not in queue.report().html()
+    past = queue.report(as_of=then)
+    monkeypatch.setattr(sql_planner, "_COUNTED", 5)
+    for found in (queue.report(), past):
+        assert found.overview.judges_each is is_met
+        assert (note in str(sheets(found)[0]), note in found.html()) == (is_met, is_met)
 
 
 def test_an_item_that_its_reader_redrove_stands_there_without_its_times(
