@@ -29,7 +29,7 @@ README = ROOT / "README.md"
 #: There is no Delta for the last one yet.
 PACKAGES: Mapping[str, Sequence[str]] = {
     "3.5": ("pyspark==3.5.9", "delta-spark==3.3.3"),
-    "4.0": ("pyspark==4.0.1", "delta-spark==4.4.0"),
+    "4.0": ("pyspark==4.0.5", "delta-spark==4.4.0"),
     "4.1": ("pyspark==4.1.1", "delta-spark==4.4.0"),
     "4.2": ("pyspark==4.2.0", "delta-spark==4.4.0"),
     "4.2.1": ("pyspark==4.2.1", "delta-spark==4.4.0"),

@@ -131,13 +131,14 @@ def test_extras_allow_the_versions_that_are_supported() -> None:
 def test_a_look_says_what_there_is_and_what_is_missing(versions: Any) -> None:
     """Of each line of Spark: the newest release, its jar of Delta, and what was played."""
     played = dict(one.split("==") for one in versions.PACKAGES["4.2.1"])
-    pyspark = ["9.1.0", "4.2.99", played["pyspark"], "4.0.1", "3.5.9"]
+    older = versions.PACKAGES["4.0"][0].partition("==")[2]
+    pyspark = ["9.1.0", "4.2.99", played["pyspark"], older, "3.5.9"]
     lines = versions.lines_of(pyspark)
     assert lines == ["4.0", "4.2", "9.1"]
     spark, jar = played["pyspark"], played["delta-spark"]
     jars = {"4.0": [jar], "4.2": ["4.9.10", "4.9.9"], "9.1": []}
     assert list(versions.compare(pyspark, ["99.0.0", jar], jars)) == [
-        f"Spark 4.0: pyspark 4.0.1, jar of Delta {jar}",
+        f"Spark 4.0: pyspark {older}, jar of Delta {jar}",
         f"Spark 4.2: pyspark 4.2.99, played: {spark}, jar of Delta 4.9.10, played: {jar}",
         "Spark 9.1: pyspark 9.1.0, played: none, no jar of Delta",
         "delta-spark 99.0.0 on PyPI; no jar of 99.0.0",
