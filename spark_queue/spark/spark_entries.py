@@ -236,7 +236,7 @@ def _meta(entry: EnqueueState, kind: str) -> DataFrame:
 
 
 def _of_groups(rows: DataFrame, groups: DataFrame | pa.Table) -> DataFrame:
-    return having(plain(rows.select(*MEMBER)), groups, "group_key")
+    return seldom_having(plain(rows.select(*MEMBER)), groups, "group_key")
 
 
 def _may_be_ahead(entry: EnqueueState) -> Column:

@@ -259,10 +259,12 @@ SELECT DISTINCT b.group_key FROM sq_batch b WHERE b.group_key IS NOT NULL
 
 -- newest_members(seq, step, priority, round, fair_key, group_key)
 -- The newest of some members of each group.
-SELECT m.*
-FROM sq_members m
-JOIN (SELECT i.group_key, max(i.seq) AS seq FROM sq_members i GROUP BY i.group_key) n
-  ON m.group_key = n.group_key AND m.seq = n.seq
+SELECT q.seq, q.step, q.priority, q.round, q.fair_key, q.group_key
+FROM (
+  SELECT m.*, row_number() OVER (PARTITION BY m.group_key ORDER BY m.seq DESC) AS newest
+  FROM sq_members m
+) q
+WHERE q.newest = 1
 
 -- members_ahead(seq, step, priority, round, fair_key, group_key, turn, v, s)
 -- Members of groups ahead of the order, with their turns.
