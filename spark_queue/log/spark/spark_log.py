@@ -248,10 +248,11 @@ class SparkLog(DeltaLog[_Head]):
         """Delete the rows of some items, of which the frame has ``_seq`` and ``_gen``."""
         gens = ", ".join(str(row[0]) for row in seqs.select("_gen").distinct().collect())
         view = f"spark_queue_{uuid.uuid4().hex}"
+        gone = seqs.select("_seq")
         if seqs.count() <= _SENT:
             # All rows of these generations are read, twice: so they stay where they are.
-            seqs = F.broadcast(seqs)
-        seqs.createOrReplaceTempView(view)
+            gone = F.broadcast(gone)
+        gone.createOrReplaceTempView(view)
         try:
             with self._rewrites("drop rows"):
                 self.session.sql(
