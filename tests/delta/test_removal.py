@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from spark_queue import DeltaQueue, LocalQueue
 from spark_queue.clock import ManualClock
 from spark_queue.local_queue import LocalVerbs
+from spark_queue.log.spark import spark_log
 from spark_queue.upkeep import purge_items, spark_upkeep
 
 _DAY = timedelta(days=1)
@@ -56,10 +57,16 @@ def test_spark_leaves_what_is_redriven_meanwhile(
     assert [row["id"] for row in reader.claim(5).items.collect()] == ["c"]
 
 
+@pytest.mark.parametrize("sent", [2, 1], ids=["sent", "joined"])
 def test_spark_leaves_what_tells_that_an_item_was_redriven(
-    spark: SparkSession, queue_path: str, clock: ManualClock
+    spark: SparkSession,
+    queue_path: str,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    sent: int,
 ) -> None:
     """A successor goes with all that it comes from, or later, and a dry run says so."""
+    monkeypatch.setattr(spark_log, "_SENT", sent)
     alone = LocalQueue.create(queue_path, "id string", clock=clock)
     alone.enqueue({"id": "a"})
     for seq in (1, 2):
@@ -70,4 +77,5 @@ def test_spark_leaves_what_tells_that_an_item_was_redriven(
 
     assert queue.purge("_seq > 1", dry_run=True) == 0
     assert queue.purge("_seq < 3") == 2
+    assert [row["_seq"] for row in queue.status().collect()] == [3]
     assert queue.purge("_state = 'acked'", dry_run=True) == 1
