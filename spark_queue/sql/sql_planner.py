@@ -125,7 +125,7 @@ class SqlPlanner(ItemPlanner):
             return Coming(held_until=held_until)
         counts = {name: found[name] for name in ("delayed", "paused", "follows")}
         starts = self._next_start(at, now, held_until)
-        if not starts.is_open:
+        if not starts.is_open and not found["ending"]:
             held_until = _instant(found["held_later"])
         times = [_instant(found["due"]), _start_of(starts)]
         if _has_heads(at.settings.config):

@@ -299,11 +299,15 @@ def look_ahead(replica: Replica, head: StatusHead, terms: ReaderTerms, now: date
 
 # rule again: next event
 def next_start(replica: Replica, head: StatusHead, terms: ReaderTerms, now: datetime) -> Outlook:
-    """Return whether an item may start, and when the first may that a claim leaves for units."""
+    """Return whether an item may start, and when the first may that a claim leaves for units.
+
+    One that nobody holds any more, and that a claim would end, counts as one that may.
+    """
     if replica.is_empty():
         return Outlook(is_open=False, until=None)
     grant = _try_one(replica, head, terms, now)[1]
-    return Outlook(bool(grant.items), grant.next_at)
+    ends = (replica.items[seq]["_state"] for seq in (*grant.expired, *grant.dead))
+    return Outlook(bool(grant.items) or CLAIMED in ends, grant.next_at)
 
 
 def _try_one(

@@ -23,10 +23,10 @@ SELECT count(*) AS items
 FROM sq_states s
 WHERE s.kind = 'item' AND s.state = 'cancelled' AND s.error LIKE 'dropped: the reader is %'
 
--- next_times(held_until instant, held_later instant, delayed, paused, follows, due instant, ends_at instant)
+-- next_times(held_until instant, held_later instant, ending, delayed, paused, follows, due instant, ends_at instant)
 -- When time alone lets an item run: the end of the first lease, of any and of those that are not over, and the
--- first delay or pause of a key. What follows an item that has begun waits for that. `ends_at` is the first
--- deadline of one that waits.
+-- first delay or pause of a key. The next claim ends the `ending` ones, whose lease is over. What follows an
+-- item that has begun waits for that. `ends_at` is the first deadline of one that waits.
 -- rule: next event
 SELECT
   nullif(
@@ -38,6 +38,7 @@ SELECT
       THEN greatest($freed(j.lease_expires_at, a), j.kept_until) END),
     9223372036854775807
   ) AS held_later,
+  count(CASE WHEN j.state = 'claimed' AND j.over_by IS NOT NULL THEN 1 END) AS ending,
   count(CASE WHEN j.state = 'ready' AND j.follows IS NULL AND j.available_at > a.now
     AND NOT coalesce(j.kept_until > a.now, false) THEN 1 END) AS delayed,
   count(CASE WHEN j.state = 'ready' AND j.kept_until > a.now THEN 1 END) AS paused,

@@ -378,6 +378,25 @@ def test_a_lease_that_is_over_is_no_next_event_without_units(
     assert by_tables.held_until == over.lease_expires_at
 
 
+@pytest.mark.parametrize("state", ["dead", "expired"])
+def test_what_the_next_claim_ends_is_a_next_event(
+    make: Make, clock: ManualClock, state: str
+) -> None:
+    """Law 11: by the tables as in memory, a lease that is over counts though nothing may start."""
+    lease = timedelta(seconds=10)
+    queue = make(lease=lease, max_losses=1 if state == "dead" else None)
+    expires = {} if state == "dead" else {"expires_at": clock.now() + lease}
+    queue.enqueue([{"id": "a", **expires}])
+    held = queue.claim(1)
+    clock.advance(lease)
+    at, planner = Snapshot(store_of(queue)), planner_of(store_of(queue))
+    coming = planner.coming(at, clock.now())
+    assert coming == planner.coming_by_tables(at, clock.now())
+    assert coming.held_until == held.lease_expires_at
+    assert queue.claim(1).count == 0
+    assert queue.counts()[state] == 1
+
+
 def test_stop_and_the_time_limit_end_it_after_a_claim(grouped: LocalQueue) -> None:
     """No further claim is made, and one that was made ahead goes back uncharged."""
     stop = threading.Event()
