@@ -84,7 +84,10 @@ class Way:
 
     def note(self, count: int, took: timedelta, target: timedelta) -> timedelta:
         """Return what is usual, without the items, after a claim of so many took so long."""
-        seconds = max(took.total_seconds(), 0)
+        seconds = took.total_seconds()
+        if seconds < 0:
+            # The clock was set back: that tells nothing, and a way of no time would be kept long.
+            return timedelta(seconds=self._usual if self._usual < math.inf else 0)
         if count > 1 and self._usual < math.inf:
             self._told.append(max(seconds - self._usual, 0) / count)
         else:

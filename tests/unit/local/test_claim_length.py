@@ -21,6 +21,7 @@ from spark_queue.log.heads import to_json
 from spark_queue.log.schema import CHAINED
 from spark_queue.metrics.instruments import CLAIM_SIZE
 from spark_queue.metrics.metric_samples import samples
+from spark_queue.processing.claim_length import Way
 from spark_queue.processing.loop import ProcessResult
 from spark_queue.queue_views import store_of
 from spark_queue.report import sheets
@@ -217,6 +218,16 @@ def test_what_takes_long_to_be_read_is_claimed_as_far_as_it_begins(
     done = queue.process(lambda _: None, limit=20)
 
     assert (done.acked, done.released) == (100, 2 * 19)
+
+
+def test_a_clock_that_was_set_back_says_nothing_of_the_way() -> None:
+    """It would count as no time at all, and the way from then on as the items' own."""
+    way, took, target = Way(), timedelta(seconds=0.05), timedelta(seconds=0.1)
+    assert way.note(8, -took, target) == timedelta(0)
+    assert way.note(8, took, target) == took
+    assert way.note(8, -took, target) == took
+    assert [way.note(8, took, target) for _ in range(3)] == [took] * 3
+    assert way.each == timedelta(0)
 
 
 def test_the_time_to_read_an_item_is_part_of_its_own(
