@@ -109,7 +109,7 @@ def claim_size(report: Vitals) -> Iterator[str]:
 
 def fewer_start(seen: Overview) -> Iterator[str]:
     """Say that runnable items are counted too high, where they are."""
-    if seen.judges_each:
+    if seen.judges_each and seen.runnable:
         yield "each item is judged by itself: fewer may start"
 
 

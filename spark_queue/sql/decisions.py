@@ -52,7 +52,7 @@ class Coming:
     """What time alone lets run."""
 
     held_until: datetime | None
-    """When the first lease of those in flight ends; none that is over where a claim gets nothing."""
+    """When the first lease in flight ends; none that is over where a claim would do nothing."""
     delayed: int = 0
     """Items that wait for a time of their own."""
     paused: int = 0

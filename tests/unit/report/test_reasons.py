@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from spark_queue.flow import Limit, Rate
 from spark_queue.local_queue import LocalQueue, LocalVerbs
 from spark_queue.queue_views import store_of
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.report.condition import fewer_start
 from spark_queue.report.model import HOUR
 from spark_queue.report.reading import asked_of
 from spark_queue.report.sheets import sheets
@@ -164,6 +166,7 @@ def test_a_report_says_that_it_judged_each_item_by_itself(
     for found in (queue.report(), past):
         assert found.overview.judges_each is is_met
         assert (note in str(sheets(found)[0]), note in found.html()) == (is_met, is_met)
+        assert [*fewer_start(replace(found.overview, runnable=0))] == []
 
 
 def test_an_item_that_its_reader_redrove_stands_there_without_its_times(
