@@ -30,7 +30,7 @@ README = ROOT / "README.md"
 PACKAGES: Mapping[str, Sequence[str]] = {
     "3.5": ("pyspark==3.5.9", "delta-spark==3.3.3"),
     "4.0": ("pyspark==4.0.5", "delta-spark==4.4.0"),
-    "4.1": ("pyspark==4.1.1", "delta-spark==4.4.0"),
+    "4.1": ("pyspark==4.1.4", "delta-spark==4.4.0"),
     "4.2": ("pyspark==4.2.0", "delta-spark==4.4.0"),
     "4.2.1": ("pyspark==4.2.1", "delta-spark==4.4.0"),
     # Nothing else brings the pandas that its operators on streams take.
