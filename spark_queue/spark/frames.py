@@ -16,6 +16,7 @@ from spark_queue.columns.kinds import Field
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
 from spark_queue.extras import is_of
 from spark_queue.log.schema import ITEM, OPTIONAL_COLUMNS, QUEUE_COLUMNS, TRACE
+from spark_queue.log.spark.spark_log import SENT
 from spark_queue.log.spark.spark_types import arrow_schema_of, struct_of
 from spark_queue.sql.database import most_rows
 from spark_queue.sql.log_rows import TooManyRowsError
@@ -65,9 +66,8 @@ def _plain(field: StructField) -> Column:
     return F.unix_micros(field.name) if is_time else F.col(field.name)
 
 
-#: Values that are named in a query, so that files are skipped, and those that are sent to the rows:
-#: as many as a driver of 1 GiB, Spark's default, builds a table of.
-_NAMED, _SENT = 1_000, 2_000_000
+#: Values that are named in a query, so that files are skipped.
+_NAMED = 1_000
 
 
 def having(rows: DataFrame, wanted: DataFrame | pa.Table, name: str) -> DataFrame:
@@ -83,7 +83,7 @@ def having(rows: DataFrame, wanted: DataFrame | pa.Table, name: str) -> DataFram
     values = frame_of(rows.sparkSession, given).select(F.col(name).alias("__value"))
     count = given.num_rows if isinstance(given, pa.Table) else values.count()
     is_one = F.col(name) == F.col("__value")
-    if count > _SENT:
+    if count > SENT:
         return rows.join(values, is_one, "left_semi")
     if values.schema["__value"].dataType == LongType():
         return rows.join(F.broadcast(values), is_one, "left_semi")

@@ -225,7 +225,7 @@ def _join_rows(rows: DataFrame, others: DataFrame) -> DataFrame:
 
 
 def _items(entry: EnqueueState) -> DataFrame:
-    # By their partition: the text of each row's kind takes as long to read as its key.
+    # By their partition: other lanes are not read, and no row is asked for its kind.
     rows = entry.store.queue.read().where(F.col("_gen") >= 0)
     return rows.where(F.col("_step") <= entry.before.step)
 

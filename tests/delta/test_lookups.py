@@ -32,7 +32,7 @@ def test_rows_that_have_one_of_some_values_are_found(
 ) -> None:
     """Named, sent to the rows or joined: they are the same, and a null has none of them."""
     monkeypatch.setattr(frames, "_NAMED", named)
-    monkeypatch.setattr(frames, "_SENT", sent)
+    monkeypatch.setattr(frames, "SENT", sent)
     rows = spark.createDataFrame(
         [(1, "a", 0), (2, "b", 0), (None, None, 0), (2, "b", 1), (3, "c", 0)],
         "number long, text string, `a.place` int",
@@ -55,7 +55,7 @@ def test_all_rows_of_a_log_are_not_sent_to_find_some(
 ) -> None:
     """The values are, as what is looked through may be a hundred times as much."""
     monkeypatch.setattr(frames, "_NAMED", 0)
-    monkeypatch.setattr(frames, "_SENT", 10)
+    monkeypatch.setattr(frames, "SENT", 10)
     rows = spark.range(100).selectExpr("id AS number", "cast(id AS string) AS text")
     found = frames.having(rows, rows.limit(2).localCheckpoint(), name)
     plan = found._jdf.queryExecution().executedPlan().toString()

@@ -66,7 +66,7 @@ def test_spark_leaves_what_tells_that_an_item_was_redriven(
     sent: int,
 ) -> None:
     """A successor goes with all that it comes from, or later, and a dry run says so."""
-    monkeypatch.setattr(spark_log, "_SENT", sent)
+    monkeypatch.setattr(spark_log, "SENT", sent)
     alone = LocalQueue.create(queue_path, "id string", clock=clock)
     alone.enqueue({"id": "a"})
     for seq in (1, 2):

@@ -44,8 +44,8 @@ _CONFLICTS = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHAN
 #: What Delta calls tables whose commits may be kept by their catalog.
 _OF_A_CATALOG = ("catalogManaged", "catalogOwned", "coordinatedCommits")
 
-#: Numbers of items that are sent to the rows; a driver of 1 GiB, Spark's default, holds them.
-_SENT = 2_000_000
+#: Values that are sent to rows: as many as a driver of 1 GiB, Spark's default, builds a table of.
+SENT = 2_000_000
 
 _Head = TypeVar("_Head", bound=Head)
 
@@ -249,7 +249,7 @@ class SparkLog(DeltaLog[_Head]):
         gens = ", ".join(str(row[0]) for row in seqs.select("_gen").distinct().collect())
         view = f"spark_queue_{uuid.uuid4().hex}"
         gone = seqs.select("_seq")
-        if seqs.count() <= _SENT:
+        if seqs.count() <= SENT:
             # All rows of these generations are read, twice: so they stay where they are.
             gone = F.broadcast(gone)
         gone.createOrReplaceTempView(view)
