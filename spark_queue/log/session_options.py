@@ -24,10 +24,15 @@ STALENESS = "spark.databricks.delta.stalenessLimit"
 #: Bytes up to which a file is merged with others, and that those come to.
 SMALL = 8 * 1024 * 1024
 
-#: Bytes of what Spark writes: of rows that are read together, of a file that is merged with others,
-#: and of what these come to.
+#: Rows that are read together at most: a step's are in the order of service, of which a claim reads
+#: a part.
+TOGETHER = 65_536
+
+#: Of what Spark writes: bytes and rows that are read together, and bytes of a file that is merged
+#: with others, and of what these come to. Older engines know no limit of rows, and leave it out.
 _SIZES = {
     "parquet.block.size": SMALL,
+    "parquet.block.row.count.limit": TOGETHER,
     "spark.databricks.delta.optimize.minFileSize": SMALL,
     "spark.databricks.delta.optimize.maxFileSize": SMALL,
 }

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+import pyspark
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_queue import DeltaQueue, LocalQueue, QueueConfig
+from spark_queue.log.session_options import TOGETHER, size_files
 from spark_queue.spark import frames
 from tests.conftest import REMOTE
 
@@ -128,3 +131,15 @@ def test_rows_that_hardly_ever_have_one_are_read_by_one_column(
     for values in (wanted, wanted.toArrow()):
         plan = frames.seldom_having(rows, values, "id")._jdf.queryExecution().optimizedPlan()
         assert plan.getClass().getSimpleName() == "LocalRelation"
+
+
+@pytest.mark.skipif(pyspark.__version__ < "4.1", reason="its Parquet knows no limit of rows")
+def test_a_claim_reads_a_part_of_what_spark_wrote(spark: SparkSession, place: str) -> None:
+    """Rows of a few bytes would lie together by hundreds of thousands, in the order of service."""
+    path = Path(place, "rows")
+    with size_files(spark):
+        spark.range(0, 3 * TOGETHER, 1, numPartitions=1).write.parquet(str(path))
+    (file,) = path.glob("*.parquet")
+    known = pq.ParquetFile(file).metadata
+    groups = [known.row_group(at).num_rows for at in range(known.num_row_groups)]
+    assert groups == [TOGETHER] * 3

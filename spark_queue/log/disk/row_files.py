@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-#: Rows that are read together: a step's are in the order of service, of which a claim reads a part.
-_GROUP, _GROUP_BYTES = 65_536, 32 * 2**20
+from spark_queue.log.session_options import TOGETHER
+
+#: Bytes that are read together at most.
+_GROUP_BYTES = 32 * 2**20
 
 #: Rows up to which a dictionary of their values is larger than they are.
 FEW = 16
@@ -72,4 +74,4 @@ def _rows_together(rows: pa.Table) -> int:
     if count <= FEW:
         return max(count, 1)
     size = int(rows.nbytes)
-    return min(_GROUP, max(_GROUP_BYTES * count // max(size, 1), 1))
+    return min(TOGETHER, max(_GROUP_BYTES * count // max(size, 1), 1))
