@@ -235,9 +235,7 @@ class Output:
 
 def _there(directory: Path | None) -> Path | None:
     """Return a table's directory; ``None`` where it is missing or half made."""
-    if directory is None or not addresses.has_log(directory) or removal.is_cut(directory):
-        return None
-    return directory
+    return directory if directory is not None and removal.is_made(directory) else None
 
 
 def ask(store: Store, lease: int, claim_id: str) -> None:

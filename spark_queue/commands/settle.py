@@ -156,9 +156,10 @@ def judge_here(
 
 def _judge(at: Snapshot, lease: int, verdict: Verdict, now: datetime) -> StagedSettle | None:
     # Few outcomes are few, however much the claim has.
-    is_large = not isinstance(verdict, Some) or len(verdict.outcomes) > replica_choice.LARGE
+    count = len(verdict.outcomes) if isinstance(verdict, Some) else math.inf
+    is_large = count > replica_choice.LARGE
     with at.cache.lock:
-        if is_large and replica_choice.is_unread(at):
+        if replica_choice.is_unread(at, count):
             return None
         replica = replica_choice.at_hand(at)
         if replica is None or (is_large and _has_many(at, replica, lease)):

@@ -147,7 +147,8 @@ _NEAR = 10_000
 #: Items that one step decides one by one at most, where SQL decides in a tenth of a second.
 LARGE = 5_000
 
-#: The same of a claim with its settle, which go into and out of the order of service: 0.3 ms each.
+#: The same of a claim with its settle, which go into and out of the order of service: 0.3 ms each;
+#: and of a settle for which a replica would have to be read.
 _CLAIMED = 1_000
 
 #: How many times that they may become before a window is made.
@@ -232,13 +233,17 @@ def _put_off(at: Snapshot) -> None:
 def is_large(at: Snapshot, limit: int) -> bool:
     """Whether a claim is too large for one-by-one decisions, and needs a planner."""
     count = min(limit, at.outstanding)
-    return count > _OPEN or (count > min(_CLAIMED, LARGE) and at.are_files_read)
+    return count > _OPEN or (count > _one_by_one() and at.are_files_read)
 
 
-def is_unread(at: Snapshot) -> bool:
-    """Whether so much is in flight that a planner should decide, not a new replica."""
-    is_unknown = at.position.replica is None
-    return is_unknown and at.status.claimed > LARGE and at.are_files_read
+def is_unread(at: Snapshot, count: float) -> bool:
+    """Whether a planner should settle so many items, rather than a new replica."""
+    many = min(count, at.status.claimed) > _one_by_one()
+    return many and at.position.replica is None and at.are_files_read
+
+
+def _one_by_one() -> int:
+    return min(_CLAIMED, LARGE)
 
 
 def is_read_anew(at: Snapshot) -> bool:

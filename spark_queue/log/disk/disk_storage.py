@@ -12,7 +12,7 @@ from typing import Any
 
 from spark_queue.log import addresses
 from spark_queue.log.delta import integrity
-from spark_queue.log.delta.commits import commit_path, newest_version, summed_up
+from spark_queue.log.delta.commits import commit_path, summed_up
 from spark_queue.log.delta.integrity import seal
 from spark_queue.log.disk import leftover_files, removal
 from spark_queue.log.disk.fsync import (
@@ -67,10 +67,7 @@ class DiskStorage(TablePlace):
 
     @override
     def is_made(self) -> bool:
-        begun = newest_version(self.directory, None) is not None
-        if begun and removal.is_cut(self.directory):
-            return False
-        return begun or summed_up(self.directory) is not None
+        return removal.is_made(self.directory)
 
     @override
     def has_version(self, version: int) -> bool:

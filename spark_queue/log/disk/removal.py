@@ -12,12 +12,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from spark_queue.log.delta.commits import newest_version, summed_up
 from spark_queue.log.delta.integrity import first_actions
 from spark_queue.log.disk.fsync import sync_directory
 from spark_queue.log.disk.write_lock import LockFile, require_locks
 
-#: What may be there before the first step: the first commit, and files that no commit names.
-_LOG = re.compile(r"0{20}\.(json(#\d+)?|crc)|\.0{20}\.[^/]*|\.[0-9a-f]{32}\.tmp|_commit_[^/]*\.tmp")
+#: What may be there before the first step: the first commit, and files that no commit names. Delta
+#: makes a directory for commits of catalogs, and Hadoop a checksum beside each file.
+_LOG = re.compile(
+    r"0{20}\.(json(#\d+)?|crc)|\.{1,2}0{20}\.[^/]*|\.[0-9a-f]{32}\.tmp|_commit_[^/]*\.tmp"
+    r"|_staged_commits"
+)
 _ROWS = re.compile(r"_gen=-1/step-[^/]*")
 _LOCKS = re.compile(r"_(writer\.next|(writer|waiter|upkeep)\.lock|redo)|_lives/[^/]*")
 
@@ -47,11 +52,32 @@ def is_whole(directory: Path) -> bool:
     return first_actions(directory) is not None
 
 
+def is_made(directory: Path) -> bool:
+    """Tell whether a table is there, and was not cut while it was made."""
+    begun = newest_version(directory, None) is not None
+    if begun and is_cut(directory):
+        return False
+    return begun or summed_up(directory) is not None
+
+
 def is_cut(directory: Path) -> bool:
     """Tell whether a table was begun in a directory, and has no rows and no whole commit."""
     if not _has_first_only(directory) or first_actions(directory) is not None:
         return False
-    return all(map(_LOCKS.fullmatch, _files(directory)))
+    names = _files(directory)
+    return all(_LOCKS.fullmatch(name) or _has_no_rows(directory / name) for name in names)
+
+
+def _has_no_rows(file: Path) -> bool:
+    """Tell whether a file is one of those that Spark writes of an empty frame."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 - takes a while
+
+    if file.suffix == ".crc":
+        return True
+    try:
+        return not file.stat().st_size or pq.read_metadata(file).num_rows == 0
+    except (OSError, ValueError):
+        return False
 
 
 def remove_cut(directory: Path) -> None:

@@ -144,6 +144,21 @@ def test_a_new_process_brings_nothing_to_memory_for_its_first_steps(touched: Loc
     assert is_known == [False] * 4 + [True] * 4
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_claim_that_is_settled_at_once_brings_nothing_else_to_memory(
+    make: Make, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """The last of a drain; what a few items need is brought, as more steps like it may follow."""
+    monkeypatch.setattr(replica_choice, "_CLAIMED", 2)
+    queue = make()
+    queue.enqueue([{"id": name} for name in "abcd"])
+    held = queue.claim(count)
+    store_of(queue).forget()
+    held.ack()
+    assert (store_of(queue).position().replica is not None) == (count == 2)
+    assert queue.counts()["acked"] == count
+
+
 # rule: loss of a lease
 def test_a_new_process_takes_over_what_an_ended_one_held(
     touched: LocalQueue, start: Callable[..., Worker]
