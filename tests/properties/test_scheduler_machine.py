@@ -19,7 +19,7 @@ from spark_queue.rules.pacing import Debt
 from spark_queue.rules.replacing import Replacing
 from spark_queue.rules.rule_model import Ack, Dead, Defer, Grant, Nack, NewItem, Outcome, Release
 from spark_queue.rules.scheduler import Scheduler
-from tests.properties.naive import TERMINAL, NaiveQueue
+from tests.properties.naive import TERMINAL, NaiveQueue, Thing
 
 # Powers of two, whose sums and quotients are exact, so that both sides must agree to the last bit.
 WEIGHTS = st.dictionaries(st.sampled_from("ab"), st.sampled_from([0.5, 1.0, 2.0, 4.0]))
@@ -422,9 +422,12 @@ class SchedulerMachine(RuleBasedStateMachine):
             for thing in self.naive.live():
                 is_before = thing.seq < item.seq and thing.tag <= tags[item.seq]
                 if thing.key == (item.priority, item.fair_key) and is_before:
-                    is_kept = thing.available_at > self.now or self.naive.is_paused(thing)
-                    is_kept = is_kept or self.naive.follows(thing)
-                    assert thing.state == "claimed" or is_kept
+                    assert thing.state == "claimed" or self.is_kept(thing)
+
+    def is_kept(self, thing: Thing) -> bool:
+        """Tell whether an item waits for its time, its key, or one that it follows."""
+        is_delayed = thing.available_at > self.now or self.naive.is_paused(thing)
+        return is_delayed or self.naive.follows(thing)
 
     def in_flight_by_key(self) -> Counter[tuple[str, Any]]:
         """Count the claimed items of each key of the limits."""
@@ -466,8 +469,7 @@ class SchedulerMachine(RuleBasedStateMachine):
                 thing.seq
                 for thing in self.naive.things
                 if thing.new.group_key == group and thing.state == "ready"
-                if config.on_failure == "block"
-                or (thing.available_at <= self.now and not self.naive.is_paused(thing))
+                if config.on_failure == "block" or not self.is_kept(thing)
             ]
             assert not started or not left or max(started) < min(left)
 
