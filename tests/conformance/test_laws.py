@@ -145,6 +145,25 @@ def test_a_member_that_has_ended_lowers_nobody(make: Make) -> None:
     assert engine.claim(9).ids == ["f", "c"]
 
 
+# rule: place of a new member
+@needs("predicates", "composed", "on demand")
+def test_a_member_that_has_ended_leaves_the_place_of_the_one_before_it(make: Make) -> None:
+    """Law 4: a new member stands behind the last one that is live, and stays when that ends."""
+    engine = make("fair_key", "group_key")
+    engine.enqueue(
+        [
+            *(Row(id=name, tenant="A") for name in ("a", "b")),
+            Row(id="c", tenant="A", group="g"),
+            Row(id="d", tenant="B", group="g"),
+        ]
+    )
+    engine.cancel("d")
+    engine.enqueue([Row(id="e", tenant="C", group="g")])
+    engine.cancel("c")
+    engine.enqueue([Row(id=name, tenant="D") for name in ("f", "g")])
+    assert engine.claim(9).ids == ["a", "f", "b", "g", "e"]
+
+
 # rule: slots of a group
 def test_a_group_runs_one_at_a_time_in_order(make: Make) -> None:
     """Law 4: of a group one item is in flight, and the next comes when it is done."""
