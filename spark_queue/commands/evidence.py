@@ -22,6 +22,7 @@ from spark_queue.clock import utc
 from spark_queue.commands import settle
 from spark_queue.commands.asking import CLAIM, HELD, OF_CLAIM
 from spark_queue.commands.settle import SettledStep
+from spark_queue.errors import SparkQueueError
 from spark_queue.log import addresses
 from spark_queue.log.addresses import TableAddress
 from spark_queue.log.delta.claim_record import (
@@ -131,8 +132,15 @@ class Output:
         writer = empty.write.format("delta").mode("ignore").options(**OF_RESULTS)
         save = writer.save if self.address.is_path else writer.saveAsTable
         block = whole_times(self.spark)
-        with table_objects.writes(self.address.target, block, table_objects.LEAVE_IT):
-            save(self.address.target)
+        try:
+            with table_objects.writes(self.address.target, block, table_objects.LEAVE_IT):
+                save(self.address.target)
+        except SparkQueueError:
+            raise
+        except Exception:
+            # Delta has no word of its own for another process that was sooner.
+            if not self.exists():
+                raise
 
     def _directory(self) -> Path | None:
         """Return the table's directory, where it is there and on this machine's disk."""

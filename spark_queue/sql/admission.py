@@ -308,6 +308,7 @@ class _Decision:
         database.keep("groups_without_end")
         if not database.is_empty("groups_without_end"):
             members = self._ahead(entries.members_of(entry, database.table("groups_without_end")))
+            # The newest come without the turns by which they were found to be ahead.
             database.give("ends", kept, self._ahead(self._newest(self._open(members))))
 
     def _newest(self, members: Any) -> Any:

@@ -1,7 +1,8 @@
-"""Tables that a process of Spark had begun to make when it was killed."""
+"""Tables that a process of Spark has begun to make, or was killed over."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,25 @@ def test_an_output_that_was_begun_is_made(
     found = spark.read.format("delta").load(str(out)).collect()
     assert sorted(row["id"] for row in found) == ["a", "b"]
     assert queue.counts()["acked"] == 2
+
+
+def test_workers_that_start_together_make_one_output(spark: SparkSession, place: str) -> None:
+    """Delta refuses whoever commits second: that worker goes on with the table of the first."""
+    here = LocalQueue.create(f"{place}/queue", "id int")
+    here.enqueue([{"id": number} for number in range(12)])
+
+    def work(_: int) -> int:
+        queue = DeltaQueue.open(spark, here.name)
+        done = queue.process(
+            lambda item: {"id": item["id"]}, returns="id int", output=f"{place}/out", limit=2
+        )
+        return done.acked
+
+    with ThreadPoolExecutor(3) as pool:
+        assert sum(pool.map(work, range(3))) == 12
+
+    found = spark.read.format("delta").load(f"{place}/out").collect()
+    assert sorted(row["id"] for row in found) == [*range(12)]
 
 
 def test_a_table_that_may_have_had_rows_is_not_made_anew(spark: SparkSession, place: str) -> None:

@@ -55,11 +55,9 @@ def is_whole(directory: Path) -> bool:
 def is_made(directory: Path) -> bool:
     """Tell whether a table is there, and was not cut while it was made."""
     # To list a long log takes a while.
-    if is_whole(directory):
+    if is_whole(directory) or summed_up(directory) is not None:
         return True
-    if newest_version(directory, None) is not None:
-        return not is_cut(directory)
-    return summed_up(directory) is not None
+    return newest_version(directory, None) is not None and not is_cut(directory)
 
 
 def is_cut(directory: Path) -> bool:
