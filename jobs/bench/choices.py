@@ -4,9 +4,9 @@ SQL is run by DuckDB; with ``--spark`` also over what Spark reads, and by Spark.
 
 The two have to agree in the rows that a claim writes: items and their order, turns, what is
 overdue, losses, what has expired and what is dead. So they have in the rows of an enqueue: what is
-refused and for whom, places, ends of lines and groups. Each claim is chosen twice by SQL: once it
-looks a few turns ahead first, as in a queue of millions. ``python choices.py --histories 5000``, or
-``--histories 100 --spark``.
+refused and for whom, places, ends of lines and groups. Each claim is chosen three times by SQL:
+twice it looks a few turns ahead first, as in a queue of millions. ``python choices.py --histories
+5000``, or ``--histories 100 --spark``.
 """
 
 from __future__ import annotations
@@ -183,12 +183,12 @@ class Played:
         replica = replica_choice.at_hand(at)
         assert replica is not None  # noqa: S101 - the queue is small
         ours = claim_decision.choose(replica, at.status, at.terms, request, now).table().to_pylist()
-        for looks_near in (True, False) if self._is_thorough else (self.seed % 2 == 0,):
+        for width in _WIDTHS if self._is_thorough else (_WIDTHS[self.seed % len(_WIDTHS)],):
             for store_of, engine in self._engines(store):
-                with looking(near=looks_near):
+                with looking(width):
                     found = choosing.choose(Snapshot(store_of), request, now, by=engine)
                 rows = [] if found is None else _rows_of(found.table())
-                self._require_same(ours, rows, request, is_whole=not looks_near)
+                self._require_same(ours, rows, request, is_whole=width == _WIDTHS[-1])
         self.counts["claims"] += 1
         self.counts["items"] += len(ours)
         self.counts["overdue"] += sum(bool(row["_overdue"]) for row in ours)
@@ -344,12 +344,16 @@ def _split(rows: list[Any]) -> tuple[list[Any], Counter[str]]:
     return [*leased, *sorted(dead, key=repr)], over
 
 
+#: How many turns ahead a claim looks first: one; some, of which it tries a part before; or all.
+_WIDTHS = (1.0, 6.0, 1e9)
+
+
 @contextmanager
-def looking(*, near: bool) -> Iterator[None]:
-    """Let a claim look a turn ahead first, or at all at once."""
-    width = 1.0 if near else 1e9
+def looking(width: float) -> Iterator[None]:
+    """Let a claim look some turns ahead first."""
     with (
-        mock.patch.object(reach, "_first_width", return_value=width),
+        mock.patch.object(reach.Reach, "first", return_value=width),
+        mock.patch.object(reach.Reach, "_least", return_value=min(width, 64.0) / 4),
         mock.patch.object(reach, "_WIDER", 3),
     ):
         yield

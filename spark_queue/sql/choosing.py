@@ -20,7 +20,7 @@ from spark_queue.sql import limit_pass, log_rows
 from spark_queue.sql.catalogue import SECOND, SETTING_COLUMNS
 from spark_queue.sql.decisions import EvidenceFirst
 from spark_queue.sql.limit_pass import KeysInFlight, LimitPass
-from spark_queue.sql.reach import is_sure, nearest, reaches, wanted_of
+from spark_queue.sql.reach import Facts, Reach
 from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables, asked_at, give_order
 from spark_queue.state.claim_decision import debt_rows, reached_by
 from spark_queue.state.replica_rows import status_table
@@ -41,9 +41,8 @@ ASKED = pa.schema(
     ]
 )
 
-#: Parts of a reach that are tried before it, and how many times the items that are asked for have
-#: to wait within one: lines are of many lengths, so that the first turns have more than others.
-_NEARER, _ENOUGH = (64, 32, 16, 8, 4, 2), 2
+#: How often a claim looks before it looks at all.
+_LOOKS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +166,13 @@ class _Claim:
     """Whether nothing is written of it, so that no output is asked."""
     item: int | None = None
     """The item that ends it."""
+    facts: dict[str, int | None] = field(default_factory=dict)
+    """Counts of the last look."""
+
+    @property
+    def reach(self) -> Reach:
+        """How far it looks ahead."""
+        return Reach(self.at, self.head, self.request)
 
     def read_states(self, settled: Any) -> None:
         """Give the rows since the checkpoint, and of the settle in the same step."""
@@ -233,18 +239,18 @@ class _Claim:
 
     def _looks(self) -> Iterator[tuple[float | None, Any]]:
         """Return reaches with the items entered within each, nearest first."""
-        at, head, request = self.at, self.head, self.request
-        least, wanted = nearest(at.settings, request), _ENOUGH * request.limit
-        for reach in reaches(at, head, request):
-            entered = self.keys.without_full(self._enter(reach), self.at.reader_config)
-            if reach is not None and isinstance(entered, pa.Table):
-                # Each engine expires what it passes as far as the least, at any rate.
-                for near in (reach / part for part in _NEARER if reach / part >= least):
-                    found, ahead = log_rows.nearer(entered, head, at.settings, near)
-                    if ahead >= wanted:
-                        yield near, found
-                        break
-            yield reach, entered
+        read, reach = 0.0, self.reach.first()
+        # How many items a limit keeps back is not known.
+        facts = None if has_pass(self.at.settings.config) else self.facts
+        for look in range(_LOOKS):
+            if reach > read:
+                if self.reach.has_all(reach):
+                    break
+                read, entered = reach, self._enter(reach)
+                reach = reach if look else self.reach.near(reach, entered)
+            yield reach, entered if reach == read else self.reach.within(entered, reach)[0]
+            reach = self.reach.further(reach, read, look + 1, facts)
+        yield None, self._enter(None)
 
     def _look(self, reach: float | None, entered: Any) -> dict[str, int | None]:
         """Judge the items within reach; return facts about them."""
@@ -258,12 +264,14 @@ class _Claim:
         database.variants.pop("with_slot", None)
         if not facts["overdue"]:
             database.variants["with_slot"] = "with_slot_by_tag"
+        self.facts.update(facts)
         return facts
 
     def _enter(self, reach: float | None) -> Any:
         wanted = self.keys.row_filter(self.at.reader_config)
         within = log_rows.Within(self.head, self.at.settings, reach, wanted=wanted)
-        return self.engine.logs.entered_of(self.at.store, within)
+        entered = self.engine.logs.entered_of(self.at.store, within)
+        return self.keys.without_full(entered, self.at.reader_config)
 
     def _judge(self, *entered: Any) -> dict[str, int | None]:
         """Judge all open items, entered ones too; return facts about them."""
@@ -296,20 +304,17 @@ class _Claim:
         has_chains = self.at.queue.has_chains
         return has_chains and bool(self.database.rows("eligible_beyond_reach").num_rows)
 
-    def _is_enough(
-        self, facts: Mapping[str, int | None], reach: float, taken: LimitPass | None
-    ) -> bool:
+    def _is_enough(self, facts: Facts, reach: float, taken: LimitPass | None) -> bool:
         """Tell whether nothing beyond reach can come next."""
         if taken is not None:
             seen = taken.within
-            return taken.is_over and is_sure(self.at, self.head, seen, seen.total(), reach)
-        room, eligible = facts["room"], facts["eligible"] or 0
-        wanted = wanted_of(self.request.limit, room, facts["lapsed"] or 0)
-        if room == 0 or eligible < wanted:
+            return taken.is_over and self.reach.is_sure(seen, seen.total(), reach)
+        room, wanted = facts["room"], self.reach.wanted(facts)
+        if room == 0 or (facts["eligible"] or 0) < wanted:
             return room == 0
         found = self.database.rows("counts_within_reach").to_pylist()
         within = {row["priority"]: row["items"] for row in found}
-        return is_sure(self.at, self.head, within, wanted, reach)
+        return self.reach.is_sure(within, wanted, reach)
 
     def _look_at_keys(self) -> None:
         """Learn which keys are in flight, from touched items alone."""
@@ -318,7 +323,7 @@ class _Claim:
         if not self.keys.is_any_full:
             self.database.variants.pop("standing_items")
 
-    def _pass(self, facts: Mapping[str, int | None]) -> LimitPass:
+    def _pass(self, facts: Facts) -> LimitPass:
         """Take what bounds allow of the items within reach."""
         config, request = self.at.settings.config, self.request
         taking = self.keys.bounds.start_pass(self.now.timestamp())
