@@ -182,12 +182,16 @@ class Played:
         at, now = Snapshot(store), self._clock.now()
         replica = replica_choice.at_hand(at)
         assert replica is not None  # noqa: S101 - the queue is small
-        ours = claim_decision.choose(replica, at.status, at.terms, request, now).table().to_pylist()
+        decided = claim_decision.choose(replica, at.status, at.terms, request, now).table()
+        # Where nothing is in flight no claim gives units back; a checkpoint forgets what came back.
+        same = {} if at.status.claimed else {"_refunds": None}
+        ours = [{**row, **same} for row in decided.to_pylist()]
         for width in _WIDTHS if self._is_thorough else (_WIDTHS[self.seed % len(_WIDTHS)],):
             for store_of, engine in self._engines(store):
                 with looking(width):
                     found = choosing.choose(Snapshot(store_of), request, now, by=engine)
                 rows = [] if found is None else _rows_of(found.table())
+                rows = [{**row, **same} for row in rows]
                 self._require_same(ours, rows, request, is_whole=width == _WIDTHS[-1])
         self.counts["claims"] += 1
         self.counts["items"] += len(ours)
