@@ -57,7 +57,7 @@ def test_spark_leaves_what_is_redriven_meanwhile(
     assert [row["id"] for row in reader.claim(5).items.collect()] == ["c"]
 
 
-@pytest.mark.parametrize("sent", [2, 1], ids=["sent", "joined"])
+@pytest.mark.parametrize("sent", [1, 0], ids=["sent", "joined"])
 def test_spark_leaves_what_tells_that_an_item_was_redriven(
     spark: SparkSession,
     queue_path: str,
@@ -79,3 +79,27 @@ def test_spark_leaves_what_tells_that_an_item_was_redriven(
     assert queue.purge("_seq < 3") == 2
     assert [row["_seq"] for row in queue.status().collect()] == [3]
     assert queue.purge("_state = 'acked'", dry_run=True) == 1
+
+
+@pytest.mark.parametrize("sent", [10, 0], ids=["sent", "joined"])
+def test_spark_removes_each_item_that_is_named_and_no_other(
+    spark: SparkSession,
+    queue_path: str,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    sent: int,
+) -> None:
+    """Neighbours go, and those that stand alone, and what is between them stays."""
+    monkeypatch.setattr(spark_log, "SENT", sent)
+    alone = LocalQueue.create(queue_path, "id long", clock=clock)
+    alone.enqueue([{"id": number} for number in range(1, 301)])
+    alone.claim(300).ack()
+    gone = {1, 62, 63, 64, 65, 126, 127, 128, *range(130, 190), 255, 256, 300}
+    named = ", ".join(str(seq) for seq in gone)
+
+    queue = DeltaQueue.open(spark, queue_path, clock=clock)
+    assert queue.purge(f"_seq IN ({named})") == len(gone)
+    left = {row["_seq"] for row in queue.status().collect()}
+    assert left == {*range(1, 301)} - gone
+    items = spark.read.format("delta").load(f"{queue_path}/queue").where("_kind = 'item'")
+    assert {row["_seq"] for row in items.select("_seq").collect()} == left

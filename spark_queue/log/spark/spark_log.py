@@ -29,6 +29,7 @@ from spark_queue.log.object import table_objects
 from spark_queue.log.object.remote_commits import FarCommits
 from spark_queue.log.schema import HEAD, ITEM, META_LANE
 from spark_queue.log.session_options import is_fresh, size_files, small_steps, whole_times
+from spark_queue.log.spark.seq_words import SeqWords
 from spark_queue.log.spark.spark_types import SparkColumns, missing, with_head
 from spark_queue.log.storage import Storage
 from spark_queue.overriding import override
@@ -248,16 +249,16 @@ class SparkLog(DeltaLog[_Head]):
         """Delete the rows of some items, of which the frame has ``_seq`` and ``_gen``."""
         gens = ", ".join(str(row[0]) for row in seqs.select("_gen").distinct().collect())
         view = f"spark_queue_{uuid.uuid4().hex}"
-        gone = seqs.select("_seq")
-        if seqs.count() <= SENT:
-            # All rows of these generations are read, twice: so they stay where they are.
-            gone = F.broadcast(gone)
+        words = SeqWords.of(seqs)
+        # All rows of these generations are read, twice: so they stay where they are.
+        gone = F.broadcast(words.rows) if words.count <= SENT else words.rows
         gone.createOrReplaceTempView(view)
+        is_gone = words.condition("log._seq", "gone")
         try:
             with self._rewrites("drop rows"):
                 self.session.sql(
                     f"MERGE INTO {self.address.sql()} AS log USING {view} AS gone "
-                    f"ON log._seq = gone._seq AND log._gen IN ({gens}) WHEN MATCHED THEN DELETE"
+                    f"ON {is_gone} AND log._gen IN ({gens}) WHEN MATCHED THEN DELETE"
                 )
         finally:
             self.session.catalog.dropTempView(view)
