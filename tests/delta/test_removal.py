@@ -57,16 +57,17 @@ def test_spark_leaves_what_is_redriven_meanwhile(
     assert [row["id"] for row in reader.claim(5).items.collect()] == ["c"]
 
 
-@pytest.mark.parametrize("sent", [1, 0], ids=["sent", "joined"])
+@pytest.fixture(params=[10, 0], ids=["sent", "joined"])
+def any_count(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let items be as few as are sent to the rows of a log, or more."""
+    monkeypatch.setattr(spark_log, "SENT", request.param)
+
+
+@pytest.mark.usefixtures("any_count")
 def test_spark_leaves_what_tells_that_an_item_was_redriven(
-    spark: SparkSession,
-    queue_path: str,
-    clock: ManualClock,
-    monkeypatch: pytest.MonkeyPatch,
-    sent: int,
+    spark: SparkSession, queue_path: str, clock: ManualClock
 ) -> None:
     """A successor goes with all that it comes from, or later, and a dry run says so."""
-    monkeypatch.setattr(spark_log, "SENT", sent)
     alone = LocalQueue.create(queue_path, "id string", clock=clock)
     alone.enqueue({"id": "a"})
     for seq in (1, 2):
@@ -81,16 +82,11 @@ def test_spark_leaves_what_tells_that_an_item_was_redriven(
     assert queue.purge("_state = 'acked'", dry_run=True) == 1
 
 
-@pytest.mark.parametrize("sent", [10, 0], ids=["sent", "joined"])
+@pytest.mark.usefixtures("any_count")
 def test_spark_removes_each_item_that_is_named_and_no_other(
-    spark: SparkSession,
-    queue_path: str,
-    clock: ManualClock,
-    monkeypatch: pytest.MonkeyPatch,
-    sent: int,
+    spark: SparkSession, queue_path: str, clock: ManualClock
 ) -> None:
     """Neighbours go, and those that stand alone, and what is between them stays."""
-    monkeypatch.setattr(spark_log, "SENT", sent)
     alone = LocalQueue.create(queue_path, "id long", clock=clock)
     alone.enqueue([{"id": number} for number in range(1, 301)])
     alone.claim(300).ack()
