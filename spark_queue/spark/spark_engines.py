@@ -99,6 +99,10 @@ class SparkDatabase(Tables):
     def is_empty(self, name: str) -> bool:
         return self._tables[name].isEmpty()
 
+    @override
+    def release(self, name: str) -> None:
+        del self._tables[name]
+
     def _select(self, name: str, limit: int = 0) -> DataFrame:
         there = self._tables.keys() - {name}
         return self._run(statement(name, there, self.variants, limit))

@@ -17,7 +17,7 @@ from spark_queue.rules.pacing import Debt, Paces, instant_of
 from spark_queue.sql import log_rows
 from spark_queue.sql.decisions import StagedCheckpoint
 from spark_queue.sql.limit_pass import KeysInFlight
-from spark_queue.sql.sql_engines import HERE, SqlEngine, give_order
+from spark_queue.sql.sql_engines import HERE, SqlEngine, give_order, give_states
 from spark_queue.state.claim_decision import debt_rows
 from spark_queue.state.replica_rows import status_table
 from spark_queue.state.snapshot import Snapshot
@@ -62,8 +62,9 @@ def stage(
     queue_step = _queue_step(at)
     priorities = sorted(at.queue.tops)
     with closing(by.start({})) as database:
-        database.give("states", by.logs.states_of(store, head))
-        database.keep("newest_rows")
+        has_lines = settings.config.fair_key is not None
+        lines = ("line_turns",) if has_lines else ()
+        give_states(database, by.logs.states_of(store, head), "newest_rows", *lines)
         made = head.checkpoint
         near = max([_NEAR, *(SLACK * turn for turn, _ in head.pointers.values())])
         asked = (at.facts.since_step, queue_step, made.queue_step, near)
@@ -73,7 +74,7 @@ def stage(
         # What was touched keeps the times that its newest row has.
         database.give("times", log_rows.NO_TIMES)
         database.give("entered", by.logs.entered_of(store, log_rows.Within(head, settings, near)))
-        if settings.config.fair_key is None:
+        if not has_lines:
             database.give("line_turns", _LINES.empty_table())
         rows = by.logs.status_rows(database.find("checkpoint_rows"), {"gen": OPEN_LANE})
     debts = _debts(at, (changed or settings).config, by) if is_paced(settings.config) else None

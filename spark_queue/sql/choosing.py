@@ -21,7 +21,7 @@ from spark_queue.sql.catalogue import SECOND, SETTING_COLUMNS
 from spark_queue.sql.decisions import EvidenceFirst
 from spark_queue.sql.limit_pass import KeysInFlight, LimitPass
 from spark_queue.sql.reach import Facts, Reach
-from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables, asked_at, give_order
+from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables, asked_at, give_order, give_states
 from spark_queue.state.claim_decision import debt_rows, reached_by
 from spark_queue.state.replica_rows import status_table
 from spark_queue.state.request import Choice, Request
@@ -177,11 +177,7 @@ class _Claim:
     def read_states(self, settled: Any) -> None:
         """Give the rows since the checkpoint, and of the settle in the same step."""
         database, logs, head = self.database, self.engine.logs, self.head
-        states = logs.states_of(self.at.store, head)
-        if settled is not None:
-            states = logs.with_step(states, settled, head.step + 1)
-        database.give("states", states)
-        database.keep("newest_rows")
+        give_states(database, self._states(settled), "newest_rows", "line_turns")
         self._ask(None)
         for name, rows in limit_pass.key_tables(self.at.settings, self.now).items():
             database.give(name, rows)
@@ -199,6 +195,12 @@ class _Claim:
             )
         database.give("times", times)
         give_order(database.give, head, self.at.settings, sorted(self.at.queue.tops))
+
+    def _states(self, settled: Any) -> Any:
+        states = self.engine.logs.states_of(self.at.store, self.head)
+        if settled is None:
+            return states
+        return self.engine.logs.with_step(states, settled, self.head.step + 1)
 
     def choose(self) -> Any:
         """Return the chosen rows."""

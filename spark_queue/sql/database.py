@@ -230,6 +230,11 @@ class Database:
         """Tell whether a given or computed table has no rows."""
         return not self._connection.table(f"sq_{name}").limit(1).fetchall()
 
+    def release(self, name: str) -> None:
+        """Let go of a given table, so that its memory is free."""
+        self._connection.unregister(f"sq_{name}")
+        self._there.remove(name)
+
     def _text_of(self, name: str, limit: int = 0) -> str:
         # One that is computed again is made of the others.
         return statement(name, self._there - {name}, self.variants, limit)

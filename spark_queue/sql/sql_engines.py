@@ -63,6 +63,9 @@ class Tables(Protocol):
     def is_empty(self, name: str) -> bool:
         """Tell whether a given or computed table has no rows."""
 
+    def release(self, name: str) -> None:
+        """Let go of a given table, so that its memory is free."""
+
     def close(self) -> None:
         """Forget the tables."""
 
@@ -113,6 +116,17 @@ class SqlEngine:
 
 #: SQL in this process over files that it reads.
 HERE = SqlEngine(Database, log_rows, entry_rows)
+
+
+def give_states(database: Tables, states: Any, *views: str) -> None:
+    """Give what views make of a status log's rows, and let go of the rows.
+
+    They are most of what a decision holds in memory, while what it asks of them is a part.
+    """
+    database.give("states", states)
+    for view in views:
+        database.keep(view)
+    database.release("states")
 
 
 def asked_at(
