@@ -25,6 +25,7 @@ from spark_queue.commands.settle import SettledStep
 from spark_queue.errors import SparkQueueError
 from spark_queue.log import addresses
 from spark_queue.log.addresses import TableAddress
+from spark_queue.log.delta import table_creation
 from spark_queue.log.delta.claim_record import (
     ClaimRecord,
     find_record,
@@ -103,7 +104,7 @@ class Output:
         if log is not None and log.may_look():
             there = output_columns.schema_of(log.schema())
         else:
-            self._make(self.spark.createDataFrame([], results))
+            self._make(results)
             self._force(self._place())
             there = self.read().schema
         output_columns.require(
@@ -121,7 +122,7 @@ class Output:
         row = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}").select(column).head()
         return None if row is None else row[0]
 
-    def _make(self, empty: DataFrame) -> None:
+    def _make(self, results: StructType) -> None:
         directory = addresses.directory_of(self.spark, self.address)
         if directory is not None:
             make_directory(directory.parent)
@@ -129,6 +130,11 @@ class Output:
                 # Spark takes the rest of a cut commit for a table.
                 with write_lock.holding(self.address.target, directory, timeout=_PATIENCE):
                     removal.remove_cut(directory)
+            if self.address.is_path and table_creation.create(
+                self.spark, directory, results.json(), OF_RESULTS
+            ):
+                return
+        empty = self.spark.createDataFrame([], results)
         writer = empty.write.format("delta").mode("ignore").options(**OF_RESULTS)
         save = writer.save if self.address.is_path else writer.saveAsTable
         block = whole_times(self.spark)

@@ -107,7 +107,7 @@ class LogTable(Log[_Head]):
         if directory is None:
             return False
         remove_unfinished(directory, replaces=replaces)
-        return table_creation.create(self.session, directory, schema, wanted)
+        return table_creation.create(self.session, directory, schema, wanted, ["_gen"])
 
     def _create_in(
         self, storage: Storage, schema: str, wanted: Mapping[str, str], *, replaces: bool

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -92,6 +94,17 @@ def queue(spark: SparkSession, queue_path: str) -> DeltaQueue:
     return queue
 
 
+@contextmanager
+def _decided_by(spark: SparkSession, steps: str) -> Iterator[None]:
+    """Have small steps decided in this process, or by Spark."""
+    was = spark.conf.get(SMALL_STEPS, None)
+    spark.conf.set(SMALL_STEPS, steps)
+    try:
+        yield
+    finally:
+        spark.conf.unset(SMALL_STEPS) if was is None else spark.conf.set(SMALL_STEPS, was)
+
+
 def _alter(queue: DeltaQueue, spark: SparkSession, change: str, *logs: str) -> None:
     for log in logs or ("queue", "status"):
         spark.sql(f"ALTER TABLE delta.`{queue.name}/{log}` {change}")
@@ -158,6 +171,48 @@ def test_a_queue_is_made_against_the_defaults_of_a_session(
     queue.claim(1).ack()
     assert queue.purge("true") == 1
     assert "property-changed" not in queue.doctor().ids()
+
+
+def _make_output(spark: SparkSession, path: str) -> DeltaTable:
+    """Have an output made, of whose columns one is never null and one has a comment."""
+    queue = DeltaQueue.create(spark, f"{path}-queue", "n int")
+    queue.enqueue(spark.range(1).selectExpr("cast(id as int) n"))
+    returns = (
+        "size bigint NOT NULL, name string COMMENT 'of a file', cost decimal(9,2), at timestamp"
+    )
+    made = {
+        "size": 1,
+        "name": "a",
+        "cost": Decimal(2),
+        "at": datetime(2026, 1, 2, tzinfo=timezone.utc),
+    }
+    assert queue.process(lambda _: made, returns=returns, output=path).acked == 1
+    return DeltaTable(path)
+
+
+def test_an_output_is_the_same_whoever_makes_it(spark: SparkSession, place: str) -> None:
+    """A process makes the table that Spark would make, without Spark."""
+    here = _make_output(spark, f"{place}/here")
+    with _decided_by(spark, "spark"):
+        by_spark = _make_output(spark, f"{place}/by-spark")
+    assert here.schema().to_json() == by_spark.schema().to_json()
+    assert here.protocol() == by_spark.protocol()
+    made, other = here.metadata(), by_spark.metadata()
+    assert made.configuration == other.configuration
+    assert made.partition_columns == other.partition_columns == []
+    makers = [table.history()[-1]["engineInfo"].partition(":")[0] for table in (here, by_spark)]
+    assert makers[0] == "delta-rs"
+    assert makers[1].startswith("Apache-Spark")
+
+
+def test_an_output_is_made_by_the_defaults_of_a_session(spark: SparkSession, place: str) -> None:
+    """What a session wishes of new tables is wished of an output, too."""
+    spark.conf.set(f"{_DEFAULTS}.enableChangeDataFeed", "true")
+    try:
+        made = _make_output(spark, f"{place}/out").metadata().configuration
+    finally:
+        spark.conf.unset(f"{_DEFAULTS}.enableChangeDataFeed")
+    assert made["delta.enableChangeDataFeed"] == "true"
 
 
 def test_what_changes_nothing_is_kept(queue: DeltaQueue, spark: SparkSession) -> None:
@@ -227,12 +282,8 @@ def test_a_quiet_queue_takes_its_next_step(
 ) -> None:
     """Where its tables forget transactions, whoever decides its steps."""
     _set(queue, spark, "delta.setTransactionRetentionDuration", "interval 0 seconds")
-    was = spark.conf.get(SMALL_STEPS, None)
-    spark.conf.set(SMALL_STEPS, steps)
-    try:
+    with _decided_by(spark, steps):
         assert _work(DeltaQueue.open(spark, queue.name), spark) == (1, 5)
-    finally:
-        spark.conf.unset(SMALL_STEPS) if was is None else spark.conf.set(SMALL_STEPS, was)
 
 
 @pytest.mark.parametrize("steps", ["memory", "spark"])
@@ -240,9 +291,7 @@ def test_rows_that_stay_are_not_removed(queue: DeltaQueue, spark: SparkSession, 
     """What would remove rows is refused by the property before anything is written."""
     queue.claim(2).ack()
     _set(queue, spark, "delta.appendOnly", "true", "queue")
-    was = spark.conf.get(SMALL_STEPS, None)
-    spark.conf.set(SMALL_STEPS, steps)
-    try:
+    with _decided_by(spark, steps):
         kept = DeltaQueue.open(spark, queue.name)
         step = kept.stats().step
         for refused in (
@@ -255,8 +304,6 @@ def test_rows_that_stay_are_not_removed(queue: DeltaQueue, spark: SparkSession, 
         assert kept.stats().step == step
         kept.maintain()
         assert kept.claim(9).ack().acked == 4
-    finally:
-        spark.conf.unset(SMALL_STEPS) if was is None else spark.conf.set(SMALL_STEPS, was)
 
 
 @pytest.mark.parametrize("steps", ["memory", "spark"])
@@ -264,9 +311,7 @@ def test_a_column_of_somebody_else_stops_nobody(
     queue: DeltaQueue, spark: SparkSession, steps: str
 ) -> None:
     """Frames go on without it, views do not show it, and ``add_columns`` makes it the queue's."""
-    was = spark.conf.get(SMALL_STEPS, None)
-    spark.conf.set(SMALL_STEPS, steps)
-    try:
+    with _decided_by(spark, steps):
         opened = DeltaQueue.open(spark, queue.name)
         _alter(queue, spark, "ADD COLUMN extra string", "queue")
         for handle in (opened, DeltaQueue.open(spark, queue.name)):
@@ -279,8 +324,6 @@ def test_a_column_of_somebody_else_stops_nobody(
         assert opened.add_columns("extra string") == ["extra"]
         assert opened.enqueue(spark.createDataFrame([(8, "x")], "n int, extra string")).inserted
         assert [row["extra"] for row in opened.status().where("n = 8").collect()] == ["x"]
-    finally:
-        spark.conf.unset(SMALL_STEPS) if was is None else spark.conf.set(SMALL_STEPS, was)
 
 
 @pytest.mark.skipif(REMOTE is not None, reason="types of the session of this process")

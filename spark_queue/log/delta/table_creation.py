@@ -29,8 +29,14 @@ _PLAIN = frozenset(
 _COLLATIONS = "__COLLATIONS"
 
 
-def create(session: Session, directory: Path, schema: str, properties: Mapping[str, str]) -> bool:
-    """Make an empty table, partitioned by ``_gen``; False, and nothing done, where Spark has to.
+def create(
+    session: Session,
+    directory: Path,
+    schema: str,
+    properties: Mapping[str, str],
+    partition_by: Sequence[str] = (),
+) -> bool:
+    """Make an empty table; False, and nothing done, where Spark has to.
 
     That is where a table is there, or was begun; where columns need more than the oldest version of
     Delta's protocol; and where the session has wishes of its own for new tables.
@@ -38,13 +44,15 @@ def create(session: Session, directory: Path, schema: str, properties: Mapping[s
     Parameters
     ----------
     session : SparkSession or PlainSession
-        What the queue is made with.
+        What the table is made with.
     directory : Path
         Where the table is to be.
     schema : str
         Its columns, as Spark writes a schema in JSON.
     properties : mapping
         Its properties.
+    partition_by : sequence of str
+        The columns by which it is partitioned.
     """
     if not is_installed() or addresses.has_log(directory) or not is_plain(schema):
         return False
@@ -52,7 +60,7 @@ def create(session: Session, directory: Path, schema: str, properties: Mapping[s
         return False
     try:
         with telling(directory):
-            make_table(directory, schema, properties, ["_gen"])
+            make_table(directory, schema, properties, partition_by)
     except SparkQueueError:
         # Somebody else may have made it meanwhile.
         if not addresses.has_log(directory):

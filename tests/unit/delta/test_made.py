@@ -22,7 +22,9 @@ _SCHEMA = StructType().add("_gen", "integer").add("n", "string", nullable=False)
 
 def _made(directory: Path, **conf: str) -> bool:
     session: Any = SimpleNamespace(conf=SimpleNamespace(getAll=conf, get=conf.get))
-    return table_creation.create(session, directory, _SCHEMA, {"delta.appendOnly": "false"})
+    return table_creation.create(
+        session, directory, _SCHEMA, {"delta.appendOnly": "false"}, ["_gen"]
+    )
 
 
 def test_a_table_is_made_as_a_statement_makes_it(tmp_path: Path) -> None:
