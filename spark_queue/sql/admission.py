@@ -350,7 +350,7 @@ class _Decision:
         Also those that it has begun, where they are asked for.
         """
         asked = {"since_step": since_step}
-        with closing(self.engine.start({"newest_rows": "newest_rows_of_candidates"})) as database:
+        with closing(self.engine.start({"last_steps": "last_steps_of_candidates"})) as database:
             database.give("candidates", candidates)
             if reader is not None:
                 head, states = self._states_of(reader)

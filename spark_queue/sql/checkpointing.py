@@ -64,7 +64,7 @@ def stage(
     with closing(by.start({})) as database:
         has_lines = settings.config.fair_key is not None
         lines = ("line_turns",) if has_lines else ()
-        give_states(database, by.logs.states_of(store, head), "newest_rows", *lines)
+        give_states(database, by.logs.states_of(store, head), "last_steps", "newest_rows", *lines)
         made = head.checkpoint
         near = max([_NEAR, *(SLACK * turn for turn, _ in head.pointers.values())])
         asked = (at.facts.since_step, queue_step, made.queue_step, near)

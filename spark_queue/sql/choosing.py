@@ -177,7 +177,7 @@ class _Claim:
     def read_states(self, settled: Any) -> None:
         """Give the rows since the checkpoint, and of the settle in the same step."""
         database, logs, head = self.database, self.engine.logs, self.head
-        give_states(database, self._states(settled), "newest_rows", "line_turns")
+        give_states(database, self._states(settled), "last_steps", "open_rows", "line_turns")
         self._ask(None)
         for name, rows in limit_pass.key_tables(self.at.settings, self.now).items():
             database.give(name, rows)

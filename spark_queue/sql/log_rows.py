@@ -323,13 +323,18 @@ def _rows(
     def parts() -> Iterator[pa.Table]:
         read, most = 0, most_rows()
         for rows in log.parts_of([file for file in log.files() if may(file)], names, may, wanted):
-            found = rows if counts is None else rows.filter(counts(rows))
+            found = rows if counts is None else _rows_that_count(rows, counts(rows))
             read += found.num_rows
             if read > most:
                 raise TooManyRowsError
             yield found
 
     return once_more(lambda: plain(pa.concat_tables([schema.empty_table(), *parts()])))
+
+
+def _rows_that_count(rows: pa.Table, counts: pa.ChunkedArray) -> pa.Table:
+    """Return the rows that count; they are not copied where all do."""
+    return rows if pc.sum(counts).as_py() == rows.num_rows else rows.filter(counts)
 
 
 def _schema_of(store: Store, which: LogName, names: Sequence[str]) -> pa.Schema:

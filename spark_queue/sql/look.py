@@ -227,8 +227,9 @@ class QueueLook(ABC, Generic[FrameT]):
         """Give the open items as of a step: of the checkpoint, and later ones."""
         head, settings, priorities = at.status, at.settings, sorted(at.queue.tops)
         self.give("states", self.logs.states_of(self.store, head))
-        self.database.keep("newest_rows")
-        self._there.add("newest_rows")
+        for view in ("last_steps", "newest_rows"):
+            self.database.keep(view)
+            self._there.add(view)
         self._asked |= {
             "since_step": at.facts.since_step,
             "queue_step": at.queue.step,

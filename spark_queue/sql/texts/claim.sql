@@ -6,21 +6,21 @@
 -- Of touched items: how many open ones lack the time of their enqueue, as rows of a front do, and how
 -- many have a lease that ran out.
 SELECT
-  count(CASE WHEN l.state IN ('ready', 'claimed') AND l.enqueued_at IS NULL THEN 1 END) AS without_times,
+  count(CASE WHEN l.enqueued_at IS NULL THEN 1 END) AS without_times,
   count(CASE WHEN l.state = 'claimed' AND $freed(l.held_until, a) <= a.now THEN 1 END) AS lapsed
-FROM sq_newest_rows l
+FROM sq_open_rows l
 CROSS JOIN sq_asked a
 
 -- lapsed_leases(lease)
 -- The leases that ran out.
 SELECT DISTINCT l.lease
-FROM sq_newest_rows l
+FROM sq_open_rows l
 CROSS JOIN sq_asked a
 WHERE l.state = 'claimed' AND $freed(l.held_until, a) <= a.now
 
 -- items_without_times(seq)
 -- Open items whose newest row lacks the time of their enqueue, as rows of a front do.
-SELECT l.seq FROM sq_newest_rows l WHERE l.state IN ('ready', 'claimed') AND l.enqueued_at IS NULL
+SELECT l.seq FROM sq_open_rows l WHERE l.enqueued_at IS NULL
 
 -- items_by_time(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, ends_at instant, by_time)
 -- Open items with the place that they have by time alone. A lease that ran out and is spared still holds
@@ -433,7 +433,7 @@ FROM (
     coalesce(p.checkpoint_turn, 0e0) AS checkpoint_turn,
     coalesce(p.checkpoint_seq, 0) AS checkpoint_seq
   FROM sq_waiting i
-  LEFT JOIN sq_newest_rows l ON i.seq = l.seq
+  LEFT JOIN sq_last_steps l ON i.seq = l.seq
   LEFT JOIN sq_weights w ON i.fair_key = w.fair_key AND i.priority = w.priority
   LEFT JOIN sq_pointers p ON i.priority = p.priority
   WHERE l.seq IS NULL

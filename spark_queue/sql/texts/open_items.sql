@@ -7,7 +7,7 @@
 SELECT
   l.seq, coalesce(l.item_gen, l.gen) AS gen, l.state, l.attempts, l.losses, l.deferrals, l.lease, l.claim_id,
   l.worker_id, l.held_until AS lease_expires_at, $schedule(l)
-FROM sq_newest_rows l
+FROM sq_open_rows l
 WHERE l.state = 'claimed'
 
 -- open_items(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step)
@@ -18,9 +18,8 @@ SELECT
   l.state, l.attempts, l.losses, coalesce(l.deferrals, 0) AS deferrals, l.lease,
   l.held_until AS lease_expires_at,
   cast(NULL AS bigint) AS step
-FROM sq_newest_rows l
+FROM sq_open_rows l
 LEFT JOIN sq_times t ON l.seq = t.seq
-WHERE l.state IN ('ready', 'claimed')
 UNION ALL
 SELECT
   i.seq, i.gen, $schedule(i),
@@ -28,7 +27,7 @@ SELECT
   cast(NULL AS bigint) AS lease, cast(NULL AS bigint) AS lease_expires_at,
   i.step
 FROM sq_entered i
-LEFT JOIN sq_newest_rows l ON i.seq = l.seq
+LEFT JOIN sq_last_steps l ON i.seq = l.seq
 WHERE l.seq IS NULL
 
 -- with_turn(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq)
