@@ -142,9 +142,9 @@ def _variants(at: Snapshot, request: Request, now: datetime) -> dict[str, str]:
     }
     if config.fair_key is None:
         variants["eligible_items"] = "eligible_items_in_one_line"
-    if config.group_key is None:
-        variants["startable_items"] = "startable_items_without_groups"
     if config.group_key is None or config.group_limit * request.run == 1:
+        by_one = "without_groups" if config.group_key is None else "one_by_one"
+        variants["startable_items"] = f"startable_items_{by_one}"
         variants["ranked_items"] = "ranked_items_one_by_one"
     return variants | limit_pass.variants_of(at.settings, now, is_chained=at.queue.has_chains)
 
@@ -250,7 +250,7 @@ class _Claim:
                     break
                 read, entered = reach, self._enter(reach)
                 reach = reach if look else self.reach.near(reach, entered)
-            yield reach, entered if reach == read else self.reach.within(entered, reach)[0]
+            yield reach, entered if reach == read else self.reach.within(entered, reach)
             reach = self.reach.further(reach, read, look + 1, facts)
         yield None, self._enter(None)
 

@@ -50,12 +50,13 @@ class Reach:
         if isinstance(entered, pa.Table):
             # Each engine expires what it passes as far as the least, at any rate.
             for near in (reach / part for part in _NEARER if reach / part >= self._least()):
-                if self.within(entered, near)[1] >= _ENOUGH * self.request.limit:
+                ahead = log_rows.count_ahead(entered, self.head, self.at.settings, near)
+                if ahead >= _ENOUGH * self.request.limit:
                     return near
         return reach
 
-    def within(self, entered: pa.Table, reach: float) -> tuple[pa.Table, int]:
-        """Return the items within a reach, and how many are ahead of the order."""
+    def within(self, entered: pa.Table, reach: float) -> pa.Table:
+        """Return the items within a reach."""
         return log_rows.nearer(entered, self.head, self.at.settings, reach)
 
     def further(self, reach: float, read: float, looks: int, facts: Facts | None) -> float:

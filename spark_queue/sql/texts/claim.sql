@@ -161,6 +161,29 @@ SELECT j.seq, j.priority, j.fair_key, j.group_key, j.flow_keys, j.tag, j.inc, j.
 FROM sq_with_place j
 WHERE j.over_by IS NULL AND j.group_key IS NULL AND j.place IN ('due', 'lost')
 
+-- startable_items_one_by_one(seq, priority, fair_key, group_key, flow_keys, tag, inc, v, s, place)
+-- If one member of a group runs at a time, the first of those whose lease ran out may start, or else the
+-- first one: to find it takes a fifth of the time of numbering all.
+-- rule: slots of a group, waiting head of a group
+SELECT m.seq, m.priority, m.fair_key, m.group_key, m.flow_keys, m.tag, m.inc, m.v, m.s, m.place
+FROM (
+  SELECT
+    min(CASE WHEN j.place = 'lost' THEN j.seq END) AS lost,
+    min(CASE WHEN j.place = 'due' THEN j.seq END) AS due,
+    min(CASE WHEN j.place = 'delayed' THEN j.seq END) AS barrier
+  FROM sq_with_place j
+  WHERE j.over_by IS NULL AND j.group_key IS NOT NULL
+  GROUP BY j.group_key
+  HAVING count(CASE WHEN j.place IN ('held', 'kept') THEN 1 END) = 0
+) g
+JOIN sq_with_place m ON m.seq = coalesce(g.lost, g.due)
+CROSS JOIN sq_asked a
+WHERE NOT a.blocking OR g.barrier IS NULL OR m.seq < g.barrier
+UNION ALL
+SELECT j.seq, j.priority, j.fair_key, j.group_key, j.flow_keys, j.tag, j.inc, j.v, j.s, j.place
+FROM sq_with_place j
+WHERE j.over_by IS NULL AND j.group_key IS NULL AND j.place IN ('due', 'lost')
+
 -- startable_items_without_groups(seq, priority, fair_key, group_key, flow_keys, tag, inc, v, s, place)
 -- In a queue without groups every item may start.
 -- rule: slots of a group
