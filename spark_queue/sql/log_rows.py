@@ -147,32 +147,6 @@ def entered_of(store: Store, within: Within) -> pa.Table:
     return _rows(store, "queue", within.names, may, counts if ends else None, within.wanted)
 
 
-def nearer(entered: pa.Table, head: StatusHead, settings: Settings, reach: float) -> pa.Table:
-    """Return the items within a reach."""
-    near = [is_near for is_near, _ in _nearness(entered, head, settings, reach)]
-    return entered.filter(reduce(pc.or_, near)) if near else entered
-
-
-def count_ahead(entered: pa.Table, head: StatusHead, settings: Settings, reach: float) -> int:
-    """Count the items within a reach that are ahead of the order."""
-    found = _nearness(entered, head, settings, reach)
-    return sum(
-        (pc.sum(near).as_py() or 0) - (pc.sum(passed).as_py() or 0) for near, passed in found
-    )
-
-
-def _nearness(
-    entered: pa.Table, head: StatusHead, settings: Settings, reach: float
-) -> Iterator[tuple[pa.ChunkedArray, pa.ChunkedArray]]:
-    """Tell of each priority which items are within a reach, and which the order has passed."""
-    priority, tag = entered["priority"], entered["round"]
-    for one in pc.unique(priority).to_pylist():
-        turn, _ = head.pointers.get(one, (0.0, 0))
-        is_its = pc.equal(priority, one)
-        near, passed = (settings.highest_tag(one, turn + width) for width in (reach, 0.0))
-        yield pc.and_(is_its, pc.less_equal(tag, near)), pc.and_(is_its, pc.less_equal(tag, passed))
-
-
 def _between(
     rows: pa.Table, priority: int, later: int, least: float, most: float
 ) -> pa.ChunkedArray:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_queue.log.heads import StatusHead
-from spark_queue.sql import log_rows
 from spark_queue.state.request import Request
 from spark_queue.state.snapshot import Snapshot
 
@@ -50,14 +51,32 @@ class Reach:
         if isinstance(entered, pa.Table):
             # Each engine expires what it passes as far as the least, at any rate.
             for near in (reach / part for part in _NEARER if reach / part >= self._least()):
-                ahead = log_rows.count_ahead(entered, self.head, self.at.settings, near)
-                if ahead >= _ENOUGH * self.request.limit:
+                if self._ahead(entered, near) >= _ENOUGH * self.request.limit:
                     return near
         return reach
 
     def within(self, entered: pa.Table, reach: float) -> pa.Table:
         """Return the items within a reach."""
-        return log_rows.nearer(entered, self.head, self.at.settings, reach)
+        near = [is_near for is_near, _ in self._nearness(entered, reach)]
+        return entered.filter(reduce(pc.or_, near)) if near else entered
+
+    def _ahead(self, entered: pa.Table, reach: float) -> int:
+        """Return how many items within a reach are ahead of the order."""
+        found = self._nearness(entered, reach)
+        return sum(
+            (pc.sum(near).as_py() or 0) - (pc.sum(over).as_py() or 0) for near, over in found
+        )
+
+    def _nearness(
+        self, entered: pa.Table, reach: float
+    ) -> Iterator[tuple[pa.ChunkedArray, pa.ChunkedArray]]:
+        """Tell of each priority which items are within a reach, and which the order has passed."""
+        priority, tag = entered["priority"], entered["round"]
+        for one in pc.unique(priority).to_pylist():
+            turn, _ = self.head.pointers.get(one, (0.0, 0))
+            is_its, last = pc.equal(priority, one), partial(self.at.settings.highest_tag, one)
+            near, passed = (pc.less_equal(tag, last(turn + width)) for width in (reach, 0.0))
+            yield pc.and_(is_its, near), pc.and_(is_its, passed)
 
     def further(self, reach: float, read: float, looks: int, facts: Facts | None) -> float:
         """Return how far a claim looks that found too few items.
