@@ -117,7 +117,7 @@ class Replica:
             elif seq not in self.items:
                 self._wait(row)
             else:
-                self.window.meet(seq)
+                self.window.meet(row)
         if len(self.items) > most:
             raise TooManyItemsError
 
@@ -328,7 +328,7 @@ class Replica:
         """Let an item wait here that was not touched."""
         item = self.items[row["_seq"]] = as_entered(row)
         if self.window is not None:
-            self.window.meet(row["_seq"])
+            self.window.meet(row)
         if self.follower is not None:
             self.follower.put(item)
 

@@ -76,8 +76,8 @@ def build(at: Snapshot, most_touched: float = math.inf) -> Replica | None:
     replica.has_forgotten = True
     replica.queue, replica.status = queue.token, status.token
     replica.window = Window(source, settings, _AHEAD, since=source.since, begun=len(replica.items))
-    for seq in replica.items:
-        replica.window.meet(seq)
+    for row in replica.items.values():
+        replica.window.meet(row)
     if queue.has_chains and _may_have_chains_here(queue):
         replica.window.chained |= source.chained_items()
     return replica

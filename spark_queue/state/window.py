@@ -116,10 +116,12 @@ class Window:
         if self.ranks is not None:
             self.ranks.add(row, self.place(row))
 
-    def meet(self, seq: int) -> None:
+    def meet(self, row: Row) -> None:
         """Note that an item is in memory."""
-        if self.horizon is not None and self.settings.is_clamped():
-            self.unled.add(seq)
+        # One that replaces another has its tag, which is below those of earlier items of its line.
+        is_early = row["_chain"] is not None and self.settings.config.fair_key is not None
+        if self.horizon is not None and (is_early or self.settings.is_clamped()):
+            self.unled.add(row["_seq"])
 
     # rule: reach of a claim
     def before(self, rows: Collection[Row], known: Container[int], *, in_lines: bool) -> set[int]:
@@ -166,7 +168,7 @@ class Window:
             self.is_in_doubt = True
         if not known or self.is_beyond(known):
             # Others have come further: from now on it counts wherever it stands.
-            self.meet(row["_seq"])
+            self.meet(row)
 
     def _end(self, row: Row) -> None:
         """Note the end of an item that may wait in the tables."""

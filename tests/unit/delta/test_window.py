@@ -224,6 +224,8 @@ def _play(place: Path, seed: int, kinds: Kinds, readers: int = 1) -> Two:
 @example(seed=104)
 # A turn of the horizon's height, beyond it, that an earlier item of its key takes.
 @example(seed=1421)
+# An item that has the tag of one it replaced, and an earlier one of its line beyond the horizon.
+@example(seed=134217729)
 def test_a_window_decides_as_the_whole(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     """Laws 1-8: whatever a queue is configured to and went through, the same rows are written."""
     _play(tmp_path_factory.mktemp("window"), seed, _in_order)
