@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
@@ -73,9 +73,11 @@ def propose(
         looked = _look(state, limit, freed, horizon, passing)
     if looked is None:
         return None
+    taken, in_doubt = looked
     return dataclasses.replace(
         grant,
-        items=tuple(_lease_of(served) for served in looked),
+        items=tuple(_lease_of(served) for served in taken),
+        in_doubt=in_doubt,
         expired=tuple(record.seq for record in expired),
         dead=tuple(record.seq for record in dead),
         replaced=replaced,
@@ -98,7 +100,7 @@ def play(state: SchedulerState, now: float) -> Played:
             regroup(state, 1)
             freed = sum(record.state == "claimed" for record in [*expired, *dead])
             taking = state.start_pass()
-            served = _look(state, sys.maxsize, freed, None, taking) or []
+            served, _ = _look(state, sys.maxsize, freed, None, taking) or ([], {})
     finally:
         state.clock = was
         for record in moved:
@@ -230,19 +232,26 @@ def _is_passed(state: SchedulerState, horizon: Horizon) -> bool:
 # rule again: lapsed items of a full queue
 def _look(
     state: SchedulerState, limit: int, freed: int, horizon: Horizon | None, passing: Pass | None
-) -> list[Served] | None:
-    """Return the items to be served, serving none; ``None`` as for :func:`propose`."""
+) -> tuple[list[Served], dict[tuple[int, Hashable], float]] | None:
+    """Return the items to be served, serving none, and :attr:`Grant.in_doubt`.
+
+    ``None`` as for :func:`propose`.
+    """
     room = state.room(freed)
     service = Service(state.line, state.serial.before, passing)
     served = [] if room == 0 else service.take(limit, room, horizon)
+    # But for items that replaced others, seqs are in the order of turns in each line.
+    is_certain = horizon is None or state.chains is None
+    in_doubt = {} if is_certain else service.next_by_seq()
     service.withdraw()
     if service.is_cut:
         return None
     if room is None:
-        return served
+        return served, in_doubt
     with state.turns.restoring(one.record.account for one in served):
         _hand_out(state, served)
-        return served + _lost_service(state, served, passing).take(limit - len(served), 0)
+        lost = _lost_service(state, served, passing).take(limit - len(served), 0)
+        return served + lost, in_doubt
 
 
 def _hand_out(state: SchedulerState, taken: Sequence[Served]) -> None:

@@ -227,6 +227,15 @@ class Line:
             del self.levels[account.level.priority]
             self.order.remove(-account.level.priority)
 
+    def late(self) -> dict[tuple[int, Hashable], int]:
+        """Return the first item of each line that goes by seq, by priority and key."""
+        return {
+            (level.level.priority, key): first
+            for level in self.levels.values()
+            for key in level.late
+            if (first := level.keys[key].first_seq()) is not None
+        }
+
     def _key_line(self, account: Account) -> KeyLine | None:
         level = self.levels.get(account.level.priority)
         return None if level is None else level.keys.get(account.fair_key)

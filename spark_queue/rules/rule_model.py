@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from spark_queue.checks import LARGEST, optional, require_count
@@ -147,6 +147,9 @@ class Grant:
     """What the keys owe that the claim charged: what their rate is by, the key, and the debt."""
     next_at: float | None = None
     """When the first item may start that a rate kept back."""
+    in_doubt: Mapping[tuple[int, Hashable], float] = field(default_factory=dict, compare=False)
+    """Where some items are not known: the lines that go by seq, by priority and key, and up to
+    which seq all of each must be known; infinity for all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,8 @@ class Cursor:
     def may_gain(self, turn: float) -> bool:
         """Whether the next item of a key by seq might take a regular turn not known here."""
         following = self.peek()
-        return following is not None and following.turn > turn
+        # Where none is known, it may be that of one with the turn of an item that it replaced.
+        return following is None or following.turn > turn
 
     def take(self, served: Served) -> None:
         """Take the item and the slot that were looked at last out of the key."""
@@ -171,6 +172,15 @@ class Service:
                 self._pass.start(served.record)
             self._serve(rank, served)
         return taken
+
+    def next_by_seq(self) -> dict[tuple[int, Hashable], float]:
+        """Return the next item of each line that goes by seq; infinity where all were taken."""
+        found: dict[tuple[int, Hashable], float] = dict(self._line.late())
+        for cursor in self._by_seq:
+            account, following = cursor.line.account, cursor.peek()
+            line = (account.level.priority, account.fair_key)
+            found[line] = math.inf if following is None else following.record.seq
+        return found
 
     def withdraw(self) -> None:
         """Return the keys of the claim to the line, with the items it served."""

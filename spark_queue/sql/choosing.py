@@ -22,9 +22,9 @@ from spark_queue.sql.decisions import EvidenceFirst
 from spark_queue.sql.limit_pass import KeysInFlight, LimitPass
 from spark_queue.sql.reach import Facts, Reach
 from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables, asked_at, give_order, give_states
-from spark_queue.state.claim_decision import debt_rows, reached_by
+from spark_queue.state.claim_decision import debt_rows
 from spark_queue.state.replica_rows import status_table
-from spark_queue.state.request import Choice, Request
+from spark_queue.state.request import Choice, Request, reached_by
 from spark_queue.state.snapshot import Snapshot
 
 ASKED = pa.schema(

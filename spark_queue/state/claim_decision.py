@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 import pyarrow as pa
 
 from spark_queue.config import QueueConfig
-from spark_queue.log.heads import Pointer, StatusHead
+from spark_queue.log.heads import StatusHead
 from spark_queue.log.schema import (
     CANCELLED,
     CLAIMED,
@@ -23,7 +23,6 @@ from spark_queue.log.schema import (
     TERMINAL,
 )
 from spark_queue.overriding import override
-from spark_queue.rules.fairness import Level
 from spark_queue.rules.granting import REPLACED
 from spark_queue.rules.pacing import Debt, moment_of
 from spark_queue.rules.places import freed_at
@@ -32,7 +31,7 @@ from spark_queue.rules.timing import add_loss
 from spark_queue.state.open_items import LineKey, Row
 from spark_queue.state.replica import Replica
 from spark_queue.state.replica_rows import status_table
-from spark_queue.state.request import MARGIN, Choice, Request
+from spark_queue.state.request import Choice, Request, reached_by
 from spark_queue.state.schedulers import (
     ReaderTerms,
     item,
@@ -326,12 +325,15 @@ def _propose(
     """Propose a claim, loading more items until it is certain."""
     wanted = request.limit
     replica.bring_before(MOST_OPEN)
-    while (grant := standing.propose(head, request, now)) is None:
-        replica.come_nearer(wanted, MOST_OPEN)
-        replica.bring_before(MOST_OPEN)
+    while True:
+        grant = standing.propose(head, request, now)
+        if grant is None:
+            replica.come_nearer(wanted, MOST_OPEN)
+            replica.bring_before(MOST_OPEN)
+        elif not replica.bring_in_doubt(grant.in_doubt, wanted, MOST_OPEN):
+            return grant
         # Most of what came may have to wait for something.
         wanted *= 2
-    return grant
 
 
 def debt_rows(debts: Iterable[tuple[str, Hashable, Debt]]) -> list[Row]:
@@ -374,22 +376,3 @@ def _choice(head: StatusHead, rows: list[Row], beside: list[Row]) -> Chosen:
         head, ((row["_priority"], row["_turn"], row["_seq"]) for row in claimed)
     )
     return Chosen(rows=[*rows, *beside], counts=counts, pointers=pointers, width=width)
-
-
-def reached_by(
-    head: StatusHead, served: Iterable[tuple[int, float, int]]
-) -> tuple[dict[int, Pointer], float]:
-    """Return how far the order of service comes by items, and how far ahead the next claim looks.
-
-    Of each item the priority, the turn and the seq are given.
-    """
-    levels: dict[int, Level] = {}
-    for priority, turn, seq in served:
-        level = levels.get(priority)
-        if level is None:
-            levels[priority] = Level(priority, turn, seq)
-        else:
-            level.advance(turn, seq)
-    pointers = {priority: (level.turn, level.seq) for priority, level in levels.items()}
-    ahead = (turn - head.pointers.get(p, (0.0, 0))[0] for p, (turn, _) in pointers.items())
-    return pointers, MARGIN * max(ahead, default=0.0)

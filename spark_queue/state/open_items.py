@@ -7,6 +7,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from itertools import islice
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -119,6 +120,20 @@ class Peers:
             else:
                 yield peer
 
+    def first_waiting(self, name: str, before: float, is_over: IsOver) -> Iterator[Peer]:
+        """As :meth:`waiting`, the first first."""
+        first, last = self._range(name)
+        end = bisect_left(self._seqs, before, first, last)
+        while (at := self._is_over.find(0, first, end)) >= 0:
+            peer = self._peer(at)
+            if is_over(peer):
+                self._is_over[at] = 1
+            else:
+                yield peer
+            first = at + 1
+        later = self._later.get(name, [])
+        yield from (one for one in later[: bisect_left(later, (before,))] if not is_over(one))
+
     def _range(self, name: str) -> tuple[int, int]:
         at = bisect_left(_Texts(self._names), name)
         if at == len(self._names) or self._names[at].as_py() != name:
@@ -177,6 +192,11 @@ class Ranks:
         """Return the waiting items before given ones in their lines, by seq."""
         last = _last_seqs((_line_name(row), row["_seq"]) for row in rows)
         return _before(self._lines, last, is_over)
+
+    def first_in_line(self, row: Row, is_over: IsOver, count: int) -> list[int]:
+        """Return the first waiting items before a given one in its line, by seq."""
+        waiting = self._lines.first_waiting(_line_name(row), row["_seq"], is_over)
+        return [peer.seq for peer in islice(waiting, count)]
 
     def members(self, group_key: str, is_over: IsOver) -> Iterator[Peer]:
         """Yield the members of a group that wait, the last of them first."""

@@ -125,12 +125,7 @@ class Replica:
         """Load the items that may be served before items in memory.
 
         Of those that come for a place behind them only their groups are asked: they are not served
-        before the horizon comes to them.
-
-        Parameters
-        ----------
-        most : int
-            As for :meth:`come_nearer`.
+        before the horizon comes to them. No more are here than :meth:`come_nearer` says.
         """
         window = self.window
         if window is None or not window.unled:
@@ -143,6 +138,20 @@ class Replica:
                 raise TooManyItemsError
             rows, in_lines = self._bring(missing), False
         window.unled.clear()
+
+    def bring_in_doubt(
+        self, in_doubt: Mapping[tuple[int, Hashable], float], wanted: int, most: int
+    ) -> bool:
+        """Load the next items of lines, up to a seq each; tell whether any came.
+
+        ``in_doubt`` is of a proposal, and the others are as for :meth:`come_nearer`.
+        """
+        if self.window is None:
+            return False
+        missing = self.window.before_early(in_doubt, self.items, wanted)
+        if len(self.items) + len(missing) > most:
+            raise TooManyItemsError
+        return bool(self._bring(missing))
 
     def bring_chains(self, most: int) -> None:
         """Load the items of the tables that items in memory replace, or are replaced by."""

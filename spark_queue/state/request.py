@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -20,9 +20,10 @@ from spark_queue.checks import (
 from spark_queue.config import OnDuplicate, QueueConfig
 from spark_queue.errors import DuplicateItemError, InvalidArgumentError
 from spark_queue.flow import require_debounce
-from spark_queue.log.heads import ClaimSize, Pointer
+from spark_queue.log.heads import ClaimSize, Pointer, StatusHead
 from spark_queue.log.schema import CLAIMED
 from spark_queue.log.step_events import Engine
+from spark_queue.rules.fairness import Level
 from spark_queue.rules.places import Holding
 from spark_queue.rules.replacing import Replacing
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 #: How much further than the last claim a claim looks first.
-MARGIN = 1.5
+_MARGIN = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,3 +235,22 @@ class EnqueueFacts:
         counts = {"inserted": self.count_inserted(), "duplicates": self.duplicates}
         more = {"refused": self.full, "replacing": self.replacing}
         return counts | {name: count for name, count in more.items() if count}
+
+
+def reached_by(
+    head: StatusHead, served: Iterable[tuple[int, float, int]]
+) -> tuple[dict[int, Pointer], float]:
+    """Return how far the order of service comes by items, and how far ahead the next claim looks.
+
+    Of each item the priority, the turn and the seq are given.
+    """
+    levels: dict[int, Level] = {}
+    for priority, turn, seq in served:
+        level = levels.get(priority)
+        if level is None:
+            levels[priority] = Level(priority, turn, seq)
+        else:
+            level.advance(turn, seq)
+    pointers = {priority: (level.turn, level.seq) for priority, level in levels.items()}
+    ahead = (turn - head.pointers.get(p, (0.0, 0))[0] for p, (turn, _) in pointers.items())
+    return pointers, _MARGIN * max(ahead, default=0.0)

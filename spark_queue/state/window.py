@@ -9,7 +9,7 @@ stands.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from spark_queue.log.schema import READY, TERMINAL
 from spark_queue.log.settings import Settings
 from spark_queue.rules.fairness import is_passed
 from spark_queue.rules.service_order import rank_of
-from spark_queue.state.open_items import WAITED, Peer, Place, Ranks, Row
+from spark_queue.state.open_items import WAITED, LineKey, Peer, Place, Ranks, Row
 
 if TYPE_CHECKING:
     from spark_queue.state.backlog import TablesAhead
@@ -66,6 +66,9 @@ class Window:
         Who waits in the tables, by group and by line, once that was asked for.
     unled : set of int
         Items in memory before which others may be served that are in the tables.
+    early : dict of tuple to int
+        By line the last item in memory that has the turn of one that it replaced. Earlier items of
+        the line come at later turns; yet before it where one is overdue, and the line goes by seq.
     chained : set of int
         Items that others in memory replace, or are replaced by, and that may be in the tables.
     """
@@ -83,6 +86,7 @@ class Window:
     looks_up_ends: bool = False
     ranks: Ranks | None = None
     unled: set[int] = field(default_factory=set)
+    early: dict[LineKey, int] = field(default_factory=dict)
     chained: set[int] = field(default_factory=set)
     begun: int = 0
     """How many items were in memory when it was made."""
@@ -118,10 +122,13 @@ class Window:
 
     def meet(self, row: Row) -> None:
         """Note that an item is in memory."""
-        # One that replaces another has its tag, which is below those of earlier items of its line.
-        is_early = row["_chain"] is not None and self.settings.config.fair_key is not None
-        if self.horizon is not None and (is_early or self.settings.is_clamped()):
+        if self.horizon is None:
+            return
+        if self.settings.is_clamped():
             self.unled.add(row["_seq"])
+        elif row["_chain"] is not None and self.settings.config.fair_key is not None:
+            line = (row["_priority"], row["_fair_key"])
+            self.early[line] = max(self.early.get(line, 0), row["_seq"])
 
     # rule: reach of a claim
     def before(self, rows: Collection[Row], known: Container[int], *, in_lines: bool) -> set[int]:
@@ -139,6 +146,31 @@ class Window:
         ranks, is_over = self._ranks(), self._is_over(known)
         found = ranks.before_in_group(rows, is_over)
         return found | ranks.before_in_line(rows, is_over) if in_lines else found
+
+    # rule: reach of a claim
+    def before_early(
+        self, in_doubt: Mapping[tuple[int, Hashable], float], known: Container[int], wanted: int
+    ) -> set[int]:
+        """Return the next items in the tables of lines that go by seq, and have early ones.
+
+        Parameters
+        ----------
+        in_doubt : mapping
+            The lines, and up to which seq all of each must be known.
+        known : container of int
+            All items in memory.
+        wanted : int
+            How many of a line.
+        """
+        found: set[int] = set()
+        for line in self.early.keys() & in_doubt:
+            row = {"_priority": line[0], "_fair_key": line[1], "_seq": self.early[line]}
+            missing = self._ranks().first_in_line(row, self._is_over(known), wanted)
+            if not missing:
+                del self.early[line]
+            elif missing[0] < in_doubt[line]:
+                found.update(missing)
+        return found
 
     # rule again: place of a new member
     def last_ahead(

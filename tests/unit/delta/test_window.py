@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,26 @@ def _all_kinds(draw: random.Random) -> list[dict[str, Any]]:
     return [*_in_order(draw), *_tangled(draw)]
 
 
+def _in_fair_order(draw: random.Random) -> list[dict[str, Any]]:
+    """Return keys by which an item may have the turn of an earlier one of its line."""
+    blocks: list[Any] = ["block", "skip"]
+    return [
+        {"fair_key": "tenant"},
+        {"fair_key": "tenant", "priority": "prio"},
+        {"fair_key": "tenant", "weights": {"a": 3.0, "b": 0.7}},
+        {"fair_key": "tenant", "group_key": "tenant", "on_failure": draw.choice(blocks)},
+        {
+            "fair_key": "tenant",
+            "group_key": "grp",
+            "on_failure": draw.choice(blocks),
+            "group_limit": draw.choice([1, 2]),
+        },
+    ]
+
+
 Kinds = Callable[[random.Random], list[dict[str, Any]]]
+
+Configure = Callable[[random.Random, Kinds, int], QueueConfig]
 
 
 def _config(draw: random.Random, kinds: Kinds, readers: int) -> QueueConfig:
@@ -94,6 +114,16 @@ def _config(draw: random.Random, kinds: Kinds, readers: int) -> QueueConfig:
         max_losses=draw.choice([None, 2]),
         retry=RetryPolicy(delay=timedelta(seconds=10), jitter=0.0),
     )
+
+
+def _replacing(draw: random.Random, kinds: Kinds, readers: int) -> QueueConfig:
+    """Return a configuration of a queue whose new items replace those that wait."""
+    config = _config(draw, kinds, readers)
+    if config.on_duplicate == "replace":
+        return config
+    scopes: list[Any] = ["live", "live", _SECOND * 40]
+    scope = draw.choice(scopes)
+    return replace(config, dedup_key="id", on_duplicate="replace", dedup_scope=scope)
 
 
 class Two:
@@ -186,10 +216,12 @@ def _row(draw: random.Random, clock: ManualClock) -> dict[str, Any]:
     }
 
 
-def _play(place: Path, seed: int, kinds: Kinds, readers: int = 1) -> Two:
+def _play(
+    place: Path, seed: int, kinds: Kinds, readers: int = 1, configure: Configure = _config
+) -> Two:
     """Let two queues go through a history, and check that both have written the same."""
     draw = random.Random(seed)  # noqa: S311 - a history to replay
-    two = Two(place, _config(draw, kinds, readers))
+    two = Two(place, configure(draw, kinds, readers))
     two.enqueue([_row(draw, two.clock)])
     for _ in range(22):
         if len(two.readers) < readers and draw.random() < 0.2:
@@ -242,6 +274,24 @@ def test_a_window_decides_as_the_whole_where_groups_stand_in_several_lines(
 ) -> None:
     """Laws 1-8: so it does where who comes first may be beyond what is in memory."""
     _play(tmp_path_factory.mktemp("window"), seed, _tangled)
+
+
+# rule: reach of a claim
+@settings(
+    max_examples=histories_of(4),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(seed=st.integers(0, 10**9))
+# A turn that an earlier item of its line takes, which is not in memory, in place of the next one.
+@example(seed=100248)
+# A turn of the horizon's height, in a line of which no item is in memory any more.
+@example(seed=101618)
+def test_a_window_decides_as_the_whole_where_items_have_the_turns_of_earlier_ones(
+    tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
+    """Laws 1-8: so it does where a line is served by seq, and its turns are in another order."""
+    place = tmp_path_factory.mktemp("window")
+    _play(place, seed, _in_fair_order, configure=_replacing)
 
 
 @settings(
