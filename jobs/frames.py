@@ -215,12 +215,20 @@ def play_library(name: str) -> None:
         queue = import_module("spark_queue").LocalQueue.create(_new_path(), "n int")
         queue.enqueue([{"n": n} for n in range(len(rows))])
         queue.process(lambda item: results[item["n"]], returns=", ".join(columns), output=place)
-        found = import_module("deltalake").DeltaTable(place).to_pyarrow_table()
+        found = (
+            import_module("deltalake").DeltaTable(place).to_pyarrow_table(filesystem=_disk(place))
+        )
         return sorted(_texts(found.to_pylist(), rows)) == sorted(2 * _texts(results, rows))
 
     _tell("frame", enqueue, ITEMS)
     if library.write is not None:
         _tell("table", append, OUTPUT)
+
+
+def _disk(place: str) -> Any:
+    """Return the files of a table: a process that ends after it read deltalake's own may abort."""
+    files = import_module("pyarrow.fs")
+    return files.SubTreeFileSystem(place, files.LocalFileSystem())
 
 
 def _queue(library: Library, module: Any, path: str, schema: str) -> Any:

@@ -9,8 +9,6 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-import pyarrow as pa
-from deltalake import DeltaTable
 from playing import (
     PROGRAMS,
     expect,
@@ -18,6 +16,7 @@ from playing import (
     expect_faults,
     play_parts,
     queue_at,
+    rows_of,
     run,
     running,
     variables_of,
@@ -85,8 +84,7 @@ def _failures(place: Path) -> list[str]:
 
 
 def _states(place: Path) -> list[tuple[str, str, int]]:
-    table = DeltaTable(place / "warehouse" / "state_by_tenant").to_pyarrow_table()
-    rows = pa.table(table).to_pylist()
+    rows = rows_of(place / "warehouse" / "state_by_tenant")
     return sorted((row["tenant"], row["state"], row["items"]) for row in rows)
 
 

@@ -12,9 +12,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 import spark_queue
 from spark_queue import LocalQueue
@@ -115,10 +117,17 @@ def expect_each_once(
     states = {"acked": count, "dead": redriven}
     found = queue_at(place).counts()
     expect({s: n for s, n in found.items() if n}, {s: n for s, n in states.items() if n})
-    paths = pa.table(DeltaTable(place / "sizes").to_pyarrow_table(columns=["path"]))[
-        "path"
-    ].to_pylist()
+    paths = [row["path"] for row in rows_of(place / "sizes", "path")]
     expect((len(paths), len({*paths})), (rows or count,) * 2)
+
+
+def rows_of(table: Path, *columns: str) -> list[dict[str, Any]]:
+    """Return the rows of a table."""
+    # A process that ends after it read deltalake's own files may abort.
+    disk = SubTreeFileSystem(str(table), LocalFileSystem())
+    found = DeltaTable(table).to_pyarrow_table(columns=[*columns] or None, filesystem=disk)
+    rows: list[dict[str, Any]] = pa.table(found).to_pylist()
+    return rows
 
 
 def expect_faults(place: Path, *faults: str) -> None:
